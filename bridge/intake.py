@@ -35,7 +35,6 @@ class Expected:
     next: int | None = None
     """The next number; None until the stream has opened."""
     opened: bool = False
-    """True if the stream opened in this epoch."""
     closed: bool = False
     """True if the stream ended: in this epoch if it opened in it, else in an earlier one."""
 
@@ -55,11 +54,8 @@ class Counts:
     """Counts of what an intake has met so far."""
 
     duplicates: int = 0
-    """Events that were there already."""
     held: int = 0
-    """Events that came early."""
     gaps: int = 0
-    """Events that never came."""
     refused: int = 0
     """Events of an older epoch, or from after the end of their stream."""
 
@@ -84,7 +80,6 @@ class Taken:
 
     intake: Intake
     frames: tuple[Frame, ...] = ()
-    """Frames to spool, in this order."""
     missing: tuple[int, int] | None = None
     """Numbers to ask for, as a range without its end."""
 

@@ -253,7 +253,6 @@ _TOO_DEEP = f"its objects and arrays are nested deeper than {DEEPEST} levels; fl
 _SHOWN = 1_000
 """Bytes that are shown of a message or event that is not read."""
 _Converters = Mapping[str, tuple[Kind, Callable[[Any], object]]]
-"""The kind and the converter of each declared field, in the order of the columns."""
 REST_COLUMN = "_rest"
 """The column of the fields that the schema does not declare."""
 
@@ -276,7 +275,6 @@ class Unfit:
     event: str
     reason: str
     count: int = 1
-    """The number of events that it stands for."""
 
 
 class UnfitField(ValueError):

@@ -69,7 +69,6 @@ class Unread:
     event: str
     reason: str
     count: int = 1
-    """The number of events that it stands for."""
 
 
 _PATIENCE = 60.0
@@ -92,7 +91,6 @@ class ProducerAnswers:
         self.due: set[str] = set()
         """Streams of which there is something to report."""
         self._reported: dict[str, float] = {}
-        """The times of the last reports."""
         self._asked: dict[str, tuple[tuple[int, int], float]] = {}
         """The missing numbers that were asked for last, and when."""
         self._heard: dict[str, tuple[float, float]] = {}

@@ -28,7 +28,6 @@ class Birth(NamedTuple):
     """The birth of consecutive events; made by receivers, by generators, and by the kernel for emitted events."""
 
     many: int
-    """The number of events."""
     at: int
     """The time when Braid's first spool received their raw events, in milliseconds."""
 
@@ -103,9 +102,7 @@ class Frame:
     kind: FrameKind = FrameKind.DATA
     events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
     marker: str = ""
-    """The marker's name."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
     @property
     def count(self) -> int:
@@ -156,7 +153,6 @@ class Have(JsonAnswer, frozen=True, kw_only=True):
     next: int
     """The next number; everything before it is durable."""
     closed: bool = False
-    """True if the end of the stream came too."""
 
 
 class Again(JsonAnswer, frozen=True, kw_only=True, rename={"first": "from", "end": "to"}):
@@ -253,9 +249,7 @@ class Emitted:
     """The number of its first event, or of the marker."""
     events: pa.RecordBatch | None = None
     marker: str = ""
-    """The marker's name, if there are no events."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
     @property
     def end(self) -> int:

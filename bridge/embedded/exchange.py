@@ -46,7 +46,6 @@ class Who(NamedTuple):
     """The listener that knows the user."""
     user: str
     client: str
-    """The client id."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,11 +73,9 @@ class ClientSession:
         self.promised: set[int] = set()
         """Packet ids of messages that the client published at QoS 2 and has not released."""
         self.dropped = 0
-        """The number of dropped messages."""
         self._most_waiting = most_waiting
         self._most_bytes = most_bytes
         self._bytes = 0
-        """Those of the messages that wait."""
         self._clock = clock
         self._waiting: deque[_Parcel] = deque()
         self._sent: dict[int, _Parcel] = {}

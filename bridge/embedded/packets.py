@@ -80,7 +80,6 @@ class Published:
     qos: int
     retain: bool = False
     properties: Any = None
-    """The properties of MQTT 5 that go with the message to its readers, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +334,6 @@ def read_disconnect(body: bytes, version: int) -> tuple[int, int | None]:
 _EMPTY = b"\0"
 """No properties."""
 PINGRESP = b"\xd0\0"
-"""The answer to a ping."""
 
 
 def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str | None = None) -> bytes:

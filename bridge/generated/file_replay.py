@@ -35,7 +35,6 @@ class Chunk:
     """Consecutive rows of a replay; made by `chunks`."""
 
     first: int
-    """The number of its first event."""
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]]
     """The time at which each event is due, in milliseconds after the start; never decreasing."""
     events: pa.RecordBatch

@@ -32,7 +32,6 @@ class Progress:
     start: int
     """The time when number 0 was due, in milliseconds since the epoch."""
     next: int = 0
-    """The next number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,6 @@ class DueEvents:
 
     events: pa.RecordBatch | None = None
     progress: Progress
-    """The progress after these events."""
     then: int | None
     """The time of the next event, in milliseconds since the epoch; None if there is none."""
 

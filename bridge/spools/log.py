@@ -67,7 +67,6 @@ class Item:
     payload: bytes
     """The events as an Arrow IPC stream, or the marker's name."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
 
 class Placed(NamedTuple):
@@ -206,7 +205,6 @@ class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int
     stamp: int
     size: int
-    """Bytes of its payload."""
     births: tuple[Birth, ...] = ()
 
 
@@ -224,9 +222,7 @@ class Extent(NamedTuple):
     end: int
     """The position after it."""
     size: int
-    """Bytes of its payload."""
     marker: str | None
-    """The marker's name, if the item is a marker."""
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -60,7 +60,6 @@ class Fetch(NamedTuple):
     begun: float = 0.0
     """When it began, in seconds of `time.monotonic`."""
     messages: int = 0
-    """The number of messages."""
     acknowledged: float = 0.0
     """Seconds from its beginning until its messages were spooled and acknowledged."""
     most: int = 0
@@ -160,9 +159,7 @@ class RoundsClient(paho.Client):
         super().__init__(*arguments, **settings)
         self._rounds = rounds
         self._begun = 0.0
-        """The time when the last round began."""
         self._messages = 0
-        """The number of messages in it."""
         self._acknowledged = 0.0
         """Seconds from the beginning of a round to the last acknowledgement."""
         self._most = 0
@@ -170,7 +167,6 @@ class RoundsClient(paho.Client):
         self._hurried_until = 0.0
         """The time until which rounds do not wait."""
         self._hurries = 0
-        """How often it was hurried."""
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -200,9 +196,7 @@ class RoundsClient(paho.Client):
         self._reading: Iterator[float] | None = None
         """The round that is being read, if one is."""
         self._reads_on_at = 0.0
-        """The time at which that round goes on."""
         self._checked_at = 0.0
-        """When the connection was last checked."""
         self.on_message = self._on_unusual
         self.open_window(_FEW_SENT)
 

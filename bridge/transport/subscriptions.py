@@ -38,7 +38,6 @@ class PassedOver(NamedTuple):
     """Counts of the messages that this process did not handle; made by `passed_over`."""
 
     unasked: int
-    """Messages of topics without a subscription."""
     failed: int
     """Messages whose callback raised an error."""
 
@@ -47,7 +46,6 @@ class PassedOver(NamedTuple):
 _guard = threading.Lock()
 _counts = Counter[str]()
 _failures = Counter[str]()
-"""Failures by their subject."""
 
 
 def passed_over() -> PassedOver:

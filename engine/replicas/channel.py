@@ -76,7 +76,6 @@ class Commit(msgspec.Struct, frozen=True):
     portion: bool = False
     """Whether more belongs to it, without which no host could begin from the copy."""
     folders: list[str] = []
-    """Folders to make."""
     withdrawn: list[str] = []
     """Files that were sent since the last commit and do not count any more."""
     removed: list[str] = []
@@ -270,7 +269,6 @@ PIECE_BYTES = 1 << 20
 _MOST = 256 << 20
 """The longest frame: the names of all files of a host, which are removed at once."""
 _HELLO = b"braid copies 2\n"
-"""What an owner says first."""
 _TLS_HELLO = b"\x16"
 """What it begins with over TLS."""
 _NONCE = 32

@@ -54,7 +54,6 @@ class CopyReport:
     behind_bytes: int = 0
     """The bytes that the slowest peer does not have yet, as of the last look."""
     superseded: bool = False
-    """Whether a peer knows a later carrier."""
     sent_bytes: int = 0
     troubles: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with a peer, in words."""

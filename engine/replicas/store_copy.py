@@ -410,7 +410,6 @@ class RestorationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked, and whether it is done."""
 
     restores: str
-    """The id of the root whose files are in the store."""
     accepts_loss: bool
     done: bool = False
 

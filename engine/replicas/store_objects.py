@@ -78,7 +78,6 @@ class StoreObjects:
             raise NoStore(f"{url} is no URL of a store: {error}") from error
         self._is_local = protocol in {"file", "local"}
         self.sent = 0
-        """The bytes that were written."""
 
     def put(self, name: str, payload: bytes, head: msgspec.Struct | None = None) -> None:
         """Write an object, durably and as a whole; its head comes after its payload."""
@@ -294,10 +293,8 @@ class LatestState:
     term: int = 0
     """The term of its owner; 0 if there is none."""
     root: str = ""
-    """The id of its owner's root."""
     machine: str = ""
     whole: bool = False
-    """Whether a host could begin from it."""
     files: StoredFiles = field(default_factory=StoredFiles)
 
 
