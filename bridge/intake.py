@@ -24,7 +24,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from bridge.wire import Frame, FrameKind, JsonAnswer, MalformedFrame
+from bridge.wire import Frame, FrameKind, JsonAnswer, MalformedFrame, ipc_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +223,7 @@ class Sent:
             b"first": str(self.first).encode(),
             b"ask": self.ask.encode(),
         }
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.events.schema.with_metadata(metadata)) as writer:
-            writer.write_batch(self.events.replace_schema_metadata(metadata))
-        message: bytes = sink.getvalue().to_pybytes()
-        return message
+        return ipc_stream(self.events.schema.with_metadata(metadata), self.events.replace_schema_metadata(metadata))
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:

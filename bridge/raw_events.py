@@ -358,24 +358,21 @@ def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterat
     """The values of a message's events; those that are unfit are added to a list."""
     try:
         content = _content(message)
-    except ValueError as error:
-        unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
-        return
-    except RecursionError:
-        unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
-        return
     except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-        unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
+        reason = _reason(error, "message", "the message is not JSON: ")
+        unfit.append(Unfit(event=_text(message), reason=reason))
         return
     for event in content if isinstance(content, list) else [content]:
         try:
             yield _row(event, converters)
-        except ValueError as error:
-            unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
-        except RecursionError:
-            unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
         except Exception as error:  # noqa: BLE001 - as above
-            unfit.append(Unfit(event=_shown(event, message), reason=f"the event cannot be read: {error!r}"))
+            unfit.append(Unfit(event=_shown(event, message), reason=_reason(error, "event")))
+
+
+def _reason(error: Exception, what: str, prefix: str = "") -> str:
+    if isinstance(error, ValueError):
+        return f"{prefix}{error}"
+    return _TOO_DEEP if isinstance(error, RecursionError) else f"the {what} cannot be read: {error!r}"
 
 
 def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:

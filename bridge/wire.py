@@ -182,12 +182,18 @@ def encode(frame: Frame) -> bytes:
     }
     if frame.births:
         metadata[b"births"] = births_text(frame.births).encode()
+    batches = [frame.events.replace_schema_metadata(metadata)] if frame.kind is FrameKind.DATA else []
+    return ipc_stream(frame.events.schema.with_metadata(metadata), *batches)
+
+
+def ipc_stream(schema: pa.Schema, *batches: pa.RecordBatch) -> bytes:
+    """Batches as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, frame.events.schema.with_metadata(metadata)) as writer:
-        if frame.kind is FrameKind.DATA:
-            writer.write_batch(frame.events.replace_schema_metadata(metadata))
-    message: bytes = sink.getvalue().to_pybytes()
-    return message
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
 
 
 def decode(message: bytes) -> Frame:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from bridge.files import Steps, write_whole
 from bridge.intake import Expected
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, InDoubt
-from bridge.wire import Birth, part_of
+from bridge.wire import Birth, ipc_stream, part_of
 
 LOG_FILE_NAME = re.compile(r"(\d{20})-(\d{20})")
 """The name of a file in a log. Files follow each other in the order of their names."""
@@ -109,11 +109,7 @@ class LogFile(NamedTuple):
 
 def packed(events: pa.RecordBatch) -> bytes:
     """Events as the payload of an item."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, events.schema) as writer:
-        writer.write_batch(events)
-    payload: bytes = sink.getvalue().to_pybytes()
-    return payload
+    return ipc_stream(events.schema, events)
 
 
 def unpacked(payload: bytes) -> pa.RecordBatch:

@@ -26,16 +26,12 @@ from bridge.transport.subscriptions import guarded, note_unasked
 
 def detect_protocol(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:
     """The newer of MQTT 5 and 3.1.1 that a broker supports; 5 if neither gets an answer, for whatever reason."""
-    versions = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
-    return next((version for version in versions if _is_supported(address, version, timeout)), versions[0])
-
-
-def _is_supported(address: Address, protocol: MQTTProtocolVersion, timeout: float) -> bool:
-    try:
-        reason = answer_to_client(address, timeout, protocol=protocol, patience=timeout)
-    except OSError:
-        return False
-    return reason is not None and not reason.is_failure
+    for protocol in (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311):
+        with contextlib.suppress(OSError):
+            reason = answer_to_client(address, timeout, protocol=protocol, patience=timeout)
+            if reason is not None and not reason.is_failure:
+                return protocol
+    return MQTTProtocolVersion.MQTTv5
 
 
 def answer_to_client(
