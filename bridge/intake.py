@@ -95,7 +95,8 @@ def offer(intake: Intake, frame: Frame, now: float) -> Taken:
         raised = replace(expected, epoch=frame.epoch, opened=False)
         return offer(replace(intake, expected=raised, early={}, counts=counts), frame, now)
     if expected.over:
-        return _dropped(intake, **{"refused" if frame.end > (expected.next or 0) else "duplicates": frame.count})
+        is_behind = frame.end > (expected.next or 0)
+        return _dropped(intake, refused=frame.count) if is_behind else _dropped(intake, duplicates=frame.count)
     return _placed(intake, frame, now)
 
 

@@ -18,23 +18,9 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from bridge import topics
+from bridge import outbox, topics
 from bridge.messages import Message, why_unsendable
-from bridge.outbox import (
-    DueKind,
-    Finished,
-    ForwardLine,
-    Outbox,
-    ReadEmitted,
-    Superseded,
-    answered,
-    asked,
-    closed,
-    passed,
-    reconnected,
-    reported,
-    sent,
-)
+from bridge.outbox import DueKind, Finished, ForwardLine, Outbox, ReadEmitted, Superseded
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.subscriptions import note_failed
 from bridge.wire import Again, Emitted, Have, MalformedFrame, Stream, encode
@@ -214,7 +200,7 @@ class Sender:
         now = self._clock()
         for line in self._awake:
             if not line.unanswered:
-                line.outbox = passed(line.outbox, now)
+                line.outbox = outbox.passed(line.outbox, now)
         self._send_plain(now)
         # By turns, so that a stream with a long backlog keeps no other waiting.
         turns = list(self._awake)
@@ -246,7 +232,7 @@ class Sender:
 
     def _close(self, stream: Stream) -> None:
         if (line := self._lines.get(stream)) is not None:
-            line.last.outbox = closed(line.last.outbox)
+            line.last.outbox = outbox.closed(line.last.outbox)
             self._awake[line] = None
 
     def _leave(self, stream: Stream) -> None:
@@ -262,9 +248,9 @@ class Sender:
         line = self._lines[stream]
         try:
             if message.topic == topics.have(*stream):
-                decided = reported(line.outbox, Have.decoded(message.payload), self._clock())
+                decided = outbox.reported(line.outbox, Have.decoded(message.payload), self._clock())
             else:
-                decided = asked(line.outbox, Again.decoded(message.payload))
+                decided = outbox.asked(line.outbox, Again.decoded(message.payload))
         except MalformedFrame as error:
             self._on_trouble(StreamTrouble(topic=message.topic, reason=str(error)))
             return
@@ -296,7 +282,7 @@ class Sender:
 
     def _reconnected(self) -> None:
         for line in self._lines.values():
-            line.outbox = reconnected(line.outbox, self._clock())
+            line.outbox = outbox.reconnected(line.outbox, self._clock())
         self._awake = dict.fromkeys(self._lines.values())
 
     def _send_plain(self, now: float) -> None:
@@ -334,9 +320,9 @@ class Sender:
         if refusal := why_unsendable(payload):
             self._report(line.stream, f"events are not sent: {refusal}")
             # The receiver asks for it once, counts its events as a gap, and goes on without them.
-            line.outbox = sent(line.outbox, what, frame.end, 0, now)
+            line.outbox = outbox.sent(line.outbox, what, frame.end, 0, now)
             return True
-        line.outbox = sent(line.outbox, what, frame.end, len(payload), now)
+        line.outbox = outbox.sent(line.outbox, what, frame.end, len(payload), now)
         line.unanswered += 1
         self._publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
         return True
@@ -365,7 +351,7 @@ class Sender:
     def _answered_frame(self, line: ForwardLine, _refusal: str) -> None:
         line.unanswered -= 1
         if not line.unanswered:
-            line.outbox = answered(line.outbox, self._clock())
+            line.outbox = outbox.answered(line.outbox, self._clock())
 
     def _answered_plain(self, message: PlainMessage, refusal: str) -> None:
         if refusal:
