@@ -13,6 +13,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
@@ -220,19 +221,13 @@ class CarriedHost:
         copies = self._replicator.report()
         # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
         counting = (copies.in_sync | self.order.kept_by) & {*(peer.machine for peer in self.order.peers), STORE}
-        return HostReport(
-            version=self.order.version,
-            in_sync=counting,
-            broken=copies.broken,
-            released=self.state is Carried.RELEASED,
-            behind_bytes=copies.behind_bytes,
-            troubles=copies.troubles,
-        )
+        released = self.state is Carried.RELEASED
+        return replace(copies, version=self.order.version, in_sync=counting, released=released)
 
     @property
     def is_superseded(self) -> bool:
         """Whether a peer follows a later carrier."""
-        return self._replicator.report().superseded
+        return self._replicator.is_superseded
 
     @property
     def has_jobs(self) -> bool:

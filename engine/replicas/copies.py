@@ -6,8 +6,7 @@ without peers waits for nothing.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from engine.replicas.channel import CopyTls, Greeting
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.peer_sender import Destination, PeerSender
 from engine.replicas.root_look import FileVersion
-from ring.fleet import STORE
+from ring.fleet import STORE, HostReport
 
 
 class CopiesEnded(RuntimeError):
@@ -41,22 +40,6 @@ class HostSuperseded(CopiesEnded):
 
 class ReplicatorClosed(CopiesEnded):
     """A replicator that sends nothing more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
-    """The state of a host's copies; made by a `Replicator`."""
-
-    in_sync: frozenset[str] = frozenset()
-    """The peers that had everything and are waited for, even if they cannot be reached now."""
-    broken: frozenset[str] = frozenset()
-    """The peers that were not reached for five seconds."""
-    behind_bytes: int = 0
-    """The bytes that the slowest peer does not have yet, as of the last look."""
-    superseded: bool = False
-    sent_bytes: int = 0
-    troubles: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with a peer, in words."""
 
 
 class Replicator:
@@ -93,8 +76,6 @@ class Replicator:
         self._superseded = 0
         """The higher term that a peer knows; 0 if none does."""
         self._closed = False
-        self._sent_before = 0
-        """The bytes to peers that have left."""
 
     def order(self, term: int, peers: Sequence[Destination], counted: frozenset[str]) -> None:
         """Send to these peers from now on, as the carrier of a term; `counted` are committed to have everything."""
@@ -161,19 +142,22 @@ class Replicator:
             for sender in waited_for.values()
         )
 
-    def report(self) -> CopyReport:
-        """The state of the copies."""
+    @property
+    def is_superseded(self) -> bool:
+        """Whether a peer knows a later carrier."""
+        return bool(self._superseded)
+
+    def report(self) -> HostReport:
+        """The state of the copies; those that had everything are in sync even if they cannot be reached now."""
         with self._news:
             senders = list(self._senders.values())
             broken = frozenset(sender.address.machine for sender in senders if sender.is_broken)
             # The last carrier had a store, and this one has none: only the leader can go on without it.
             broken |= {STORE} & (self._counted - self._senders.keys())
-            return CopyReport(
+            return HostReport(
                 in_sync=frozenset(sender.address.machine for sender in senders if sender.in_sync),
                 broken=broken,
                 behind_bytes=max((sender.left for sender in senders), default=0),
-                superseded=bool(self._superseded),
-                sent_bytes=self._sent_before + sum(sender.sent for sender in senders),
                 troubles={sender.address.machine: sender.trouble for sender in senders if sender.trouble},
             )
 
@@ -234,7 +218,6 @@ class Replicator:
 
     def _drop(self, machine: str) -> None:
         sender = self._senders.pop(machine)
-        self._sent_before += sender.sent
         sender.close()
 
     def _supersede(self, term: int) -> None:

@@ -100,6 +100,11 @@ def files(root: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
+def sent_bytes(replicator: Replicator) -> int:
+    """The bytes that its peers were sent."""
+    return sum(sender.sent for sender in replicator._senders.values())
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait until something is true."""
     waiting = threading.Event()
