@@ -31,7 +31,7 @@ from typing import TypeVar
 from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_of, offer, taken
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message, grouped
-from bridge.raw_events import events_in
+from bridge.raw_events import Unfit, events_in
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -62,13 +62,10 @@ class SpoolFeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class Unread(Unfit):
     """A message, or an event in one, that could not be spooled."""
 
     topic: str
-    event: str
-    reason: str
-    count: int = 1
 
 
 _PATIENCE = 60.0

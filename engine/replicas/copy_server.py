@@ -119,10 +119,7 @@ class CopyServer:
         """The last one, so that a machine that tries again and again is logged once."""
         self._closed = False
         self._socket = socket.create_server(listen)
-        host, port = self._socket.getsockname()[:2]
-        self.address: tuple[str, int] = (host, port)
-        """Where it listens."""
-        self.at = f"{listen[0]}:{port}"
+        self.at = f"{listen[0]}:{self._socket.getsockname()[1]}"
         """Where others connect: by the name that was given, since a certificate may be for the name alone."""
         threading.Thread(target=self._accept, name="takes copies", daemon=True).start()
 

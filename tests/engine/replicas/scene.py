@@ -55,6 +55,11 @@ class Scene:
         self.servers[machine] = server
         return PeerAddress(machine=machine, at=server.at, secret=SECRET)
 
+    def address(self, machine: str = "b") -> tuple[str, int]:
+        """Where a peer listens."""
+        host, _, port = self.servers[machine].at.rpartition(":")
+        return host, int(port)
+
     def own(
         self,
         *peers: PeerAddress,

@@ -47,7 +47,7 @@ class Caller:
     """An owner that says what it likes."""
 
     def __init__(self, scene: Scene, *, term: int = 1, machine: str = "b") -> None:
-        _, port = scene.servers[machine].address
+        _, port = scene.address(machine)
         self.channel = Channel.to(f"127.0.0.1:{port}", SECRET)
         scene.channels.append(self.channel)
         self.channel.send(Greeting(host="h", term=term, machine="a"))
@@ -65,7 +65,7 @@ def test_who_does_not_know_the_secret_gets_nothing(scene: Scene) -> None:
     peer = scene.serve()
     with pytest.raises((WrongSecret, Disconnected)):
         Channel.to(peer.at, "another secret")
-    with socket.create_connection(scene.servers["b"].address) as stranger:
+    with socket.create_connection(scene.address()) as stranger:
         stranger.settimeout(30)
         stranger.sendall(b"braid copies 2\n")
         said = stranger.recv(1000)
@@ -103,7 +103,7 @@ def test_an_owner_does_not_talk_to_a_peer_that_does_not_know_the_secret(scene: S
 def test_silent_strangers_hold_up_nobody(scene: Scene) -> None:
     """Connections that say nothing, or half of what they should, delay no owner."""
     peer = scene.serve()
-    strangers = [socket.create_connection(scene.servers["b"].address) for _ in range(20)]
+    strangers = [socket.create_connection(scene.address()) for _ in range(20)]
     for stranger in strangers[::2]:
         stranger.sendall(b"half")
     scene.append(0)
