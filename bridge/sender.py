@@ -108,23 +108,21 @@ class PlainMessage(NamedTuple):
 class Sender:
     """Publishes streams and plain messages; made by a host, over a client of its own."""
 
-    def __init__(  # noqa: PLR0913 - a transport, a clock, two bounds and two callbacks
+    def __init__(
         self,
         transport: MqttClient,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most_unconfirmed: int = MOST_UNCONFIRMED,
-        most_unanswered: int = MOST_UNANSWERED_BYTES,
         on_superseded: Callable[[Stream, int], None] = lambda _stream, _epoch: None,
         on_trouble: Callable[[StreamTrouble], None] = lambda _trouble: None,
     ) -> None:
         self._transport = transport
         self._clock = clock
-        self._most_unconfirmed = most_unconfirmed
+        self._most_unconfirmed = MOST_UNCONFIRMED
         self._on_superseded = on_superseded
         self._on_trouble = on_trouble
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._most_unanswered = most_unanswered
+        self._most_unanswered = MOST_UNANSWERED_BYTES
         self._unanswered_bytes = self._unanswered = 0
         self._forwarded = ForwardedStreams()
         self._lines: dict[Stream, ForwardLine] = {}

@@ -340,7 +340,8 @@ def test_a_refused_plain_message_is_reported_and_sent_again() -> None:
 def test_unanswered_messages_are_bounded() -> None:
     """Beyond the bound messages wait in their order, until the broker has answered some."""
     broker = Broker()
-    sender = Sender(broker, clock=lambda: 0.0, most_unanswered=20)
+    sender = Sender(broker, clock=lambda: 0.0)
+    sender._most_unanswered = 20
     for number in range(5):
         sender.send(PlainMessage("out", b"%d" % number * 10, lambda: None))
     sender.work()
