@@ -13,12 +13,12 @@ access list is in force at once, for subscriptions and retained messages alike.
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from . import packets
-from .access import Door, TopicFilters
+from .access import Door, TopicFilters, covers
 from .packets import Published, Subscription
 
 _PACKET_IDS = 0xFFFF
@@ -275,8 +275,11 @@ class Exchange:
 
     def hand_retained(self, session: ClientSession, wish: Subscription) -> None:
         """Hand a session the retained messages of a subscription."""
-        for publication, taken in list(self._kept(wish.topic_filter)):
-            if session.may_read(publication.topic):
+        has_wildcard = "+" in wish.topic_filter or "#" in wish.topic_filter
+        topics = [wish.topic_filter] if not has_wildcard else list(self._retained)
+        for topic in topics:
+            if topic in self._retained and covers(wish.topic_filter, topic) and session.may_read(topic):
+                publication, taken = self._retained[topic]
                 session.offer(publication, min(wish.qos, publication.qos), retain=True, taken=taken)
 
     def _route(self, topic: str) -> Route:
@@ -292,13 +295,3 @@ class Exchange:
             self._routes.clear()
         route = self._routes[topic] = list(best.items())
         return route
-
-    def _kept(self, topic_filter: str) -> Iterator[tuple[Published, float]]:
-        """The retained messages of a filter, with their times; expired ones are not sent."""
-        if "+" not in topic_filter and "#" not in topic_filter:
-            if (kept := self._retained.get(topic_filter)) is not None:
-                yield kept
-            return
-        asked: TopicFilters[bool] = TopicFilters()
-        asked[topic_filter] = True
-        yield from (kept for topic, kept in self._retained.items() if any(asked.match(topic)))
