@@ -7,14 +7,14 @@ with `Sender`, which publishes emitted events, and `Receiver`, which fills the `
 from bridge.files import Lease, LeaseTaken
 from bridge.generated.generator_run import GeneratorRun
 from bridge.generated.generators import Rate, Replay, Timer
-from bridge.intake import Counts, Intake
+from bridge.intake import Counts
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message
 from bridge.output_messages import output_message
 from bridge.receiver import Receiver, ReceiverThread, SpoolFeed, Unread
 from bridge.sender import Sender, StreamTrouble
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
-from bridge.spools.reader import FolderReader, SpoolIndex, SpoolReach, between, position_since, read
+from bridge.spools.reader import SpoolIndex, SpoolReach, between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, commit, consumers, leave, unread_since
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.wire import Birth, Emitted, Frame, FrameKind, MalformedFrame, Stream, cut, decode, encode
@@ -24,11 +24,9 @@ __all__ = [
     "Clock",
     "Counts",
     "Emitted",
-    "FolderReader",
     "Frame",
     "FrameKind",
     "GeneratorRun",
-    "Intake",
     "Item",
     "ItemKind",
     "Lease",

@@ -8,7 +8,6 @@ that started it: `stop` ends it, and on Linux the kernel ends it when that proce
 systems a parent that is killed leaves it behind.
 """
 
-import contextlib
 import ipaddress
 import os
 import random
@@ -19,22 +18,18 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
-
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from typing import Literal, Self
 
 from bridge import broker_setup
 from bridge.broker_setup import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.files import Lease, make_folder, write_whole
-from bridge.transport.address import Address, set_credentials
+from bridge.transport.address import Address
+from bridge.transport.probes import answer_to_client
 from dags.internet_addresses import unmapped
 
 _OUTPUT = 2_000
@@ -120,24 +115,13 @@ def _refusal(address: Address, deadline: float) -> str | None:
         except OSError as error:
             return str(error)
         return None
-    answers: list[Any] = []
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-ready-{uuid.uuid4().hex[:8]}")
-    set_credentials(client, address)
-    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
-    client.connect_timeout = 1.0
     try:
-        client.connect(address.host, address.port)
-        while not answers and time.monotonic() < deadline:
-            if client.loop(timeout=0.1) != paho.MQTT_ERR_SUCCESS:
-                break
+        reason = answer_to_client(address, deadline - time.monotonic())
     except OSError as error:
         return str(error)
-    finally:
-        with contextlib.suppress(OSError):
-            client.disconnect()
-    if not answers:
+    if reason is None:
         return "no answer"
-    return str(answers[0]) if answers[0].is_failure else None
+    return str(reason) if reason.is_failure else None
 
 
 BrokerKind = Literal["mosquitto", "embedded"]
@@ -159,32 +143,43 @@ class NoAccessLists(RuntimeError):
 class Broker:
     """A broker that runs as a child process; made by `start_broker`."""
 
-    def __init__(  # noqa: PLR0913 - as `start_broker`
+    def __init__(  # noqa: PLR0913 - all but two have a default that is right
         self,
         folder: Path,
-        kind: BrokerKind,
         users: Mapping[str, str],
         *,
-        entrance: Entrance | None,
-        host: str,
-        port: int,
-        max_queued_messages: int,
-        timeout: float,
+        entrance: Entrance | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        kind: BrokerKind | None = None,
+        max_queued_messages: int = 0,
+        timeout: float = 20.0,
     ) -> None:
-        self.kind: BrokerKind = kind
-        self.entrance = entrance
+        """Run a broker that keeps its files in a folder; returns once a client can connect.
+
+        `users` are names with passwords. Nobody else can connect, and other machines only if `host` is not the default.
+        A port of 0 stands for a free one. Without a `kind`, mosquitto runs if it is installed. `max_queued_messages`
+        limits the messages that wait for each client; 0 is no limit.
+
+        These users may do everything. An `entrance` is a second listener, for users whose rights are in its access
+        list; `reload` reads them again. Give the port if mosquitto's sessions have to outlive this process.
+        """
+        _check(users)
+        self.kind: BrokerKind = kind or ("mosquitto" if broker_setup.mosquitto_program() else "embedded")
+        self.entrance = None if entrance is None else _checked(entrance, self.kind)
         """The listener for users whose rights are in an access list, if there is one."""
-        self._folder = folder
+        self._folder = folder.resolve()
         self._reloads = 0
         self._users = dict(users)
         self._host = host
         self._port = port
         self._max_queued_messages = max_queued_messages
         self._timeout = timeout
-        self._lease: Lease | None = Lease(folder)
+        make_folder(self._folder)
+        self._lease: Lease | None = Lease(self._folder)
         try:
             hashes = "".join(f"{user}:{hashed(password)}\n" for user, password in users.items())
-            write_whole(folder / PASSWORDS, hashes.encode(), mode=0o600)
+            write_whole(self._folder / PASSWORDS, hashes.encode(), mode=0o600)
             self._children = self._start()
         except BaseException:
             self._lease.release()
@@ -235,9 +230,7 @@ class Broker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _start(self) -> list[Child]:
@@ -258,7 +251,7 @@ class Broker:
                     return children
             if given == listeners:
                 break
-        host, port = next((each for each in given if not is_free(*each)), listeners[0])
+        host, port = next((listener for listener in given if not is_free(*listener)), listeners[0])
         where = f"port {port}" if port else f"each of {_ATTEMPTS} ports"
         raise BrokerDown(f"{self.kind} did not start: on {host}, {where} is in use or not permitted")
 
@@ -296,26 +289,11 @@ def _end(children: list[Child], timeout: float) -> None:
         child.stop(timeout)
 
 
-def start_broker(  # noqa: PLR0913 - all but two have a default that is right
-    folder: Path,
-    users: Mapping[str, str],
-    *,
-    entrance: Entrance | None = None,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    kind: BrokerKind | None = None,
-    max_queued_messages: int = 0,
-    timeout: float = 20.0,
-) -> Broker:
-    """Run a broker that keeps its files in a folder; returns once a client can connect.
+start_broker = Broker
+"""Run a broker; returns once a client can connect."""
 
-    `users` are names with passwords. Nobody else can connect, and other machines only if `host` is not the default. A
-    port of 0 stands for a free one. Without a `kind`, mosquitto runs if it is installed. `max_queued_messages` limits
-    the messages that wait for each client; 0 is no limit.
 
-    These users may do everything. An `entrance` is a second listener, for users whose rights are in its access list;
-    `reload` reads them again. Give the port if mosquitto's sessions have to outlive this process.
-    """
+def _check(users: Mapping[str, str]) -> None:
     if not users:
         raise ValueError("a broker without a user is useless; give at least one")
     for user, password in users.items():
@@ -326,22 +304,6 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
             )
         if not password:
             raise ValueError(f"the password of {user!r} is empty")
-    if kind is None:
-        kind = "mosquitto" if broker_setup.mosquitto_program() else "embedded"
-    if entrance is not None:
-        entrance = _checked(entrance, kind)
-    folder = folder.resolve()
-    make_folder(folder)
-    return Broker(
-        folder,
-        kind,
-        users,
-        entrance=entrance,
-        host=host,
-        port=port,
-        max_queued_messages=max_queued_messages,
-        timeout=timeout,
-    )
 
 
 def _checked(entrance: Entrance, kind: BrokerKind) -> Entrance:

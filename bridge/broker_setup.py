@@ -56,7 +56,6 @@ class Entrance:
     """The folder of the files `passwords` and `acl`, which its owner writes. A reload reads them again."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0 stands for a free one."""
 
 
 # As `bridge.embedded` it would load all of `bridge`, which takes four times the memory. The folder comes last on the

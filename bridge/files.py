@@ -11,11 +11,9 @@ import shutil
 import stat
 import struct
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import uuid4
 
@@ -201,19 +199,16 @@ class LeaseTaken(RuntimeError):
         self.folder = folder
 
 
-class _Held(ABC):
+class _Held:
     """A right that is held until it is released."""
 
-    @abstractmethod
     def release(self) -> None:
-        """Release it; idempotent."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.release()
 
 

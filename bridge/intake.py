@@ -18,15 +18,13 @@ of its log names all of them. No other process takes over such a producer, so it
 events.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Self
 
 import pyarrow as pa
 
-from bridge.wire import Frame, FrameKind, MalformedFrame
+from bridge.wire import Frame, FrameKind, JsonAnswer, MalformedFrame, ipc_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,6 @@ class Expected:
     next: int | None = None
     """The next number; None until the stream has opened."""
     opened: bool = False
-    """True if the stream opened in this epoch."""
     closed: bool = False
     """True if the stream ended: in this epoch if it opened in it, else in an earlier one."""
 
@@ -57,13 +54,14 @@ class Counts:
     """Counts of what an intake has met so far."""
 
     duplicates: int = 0
-    """Events that were there already."""
     held: int = 0
-    """Events that came early."""
     gaps: int = 0
-    """Events that never came."""
     refused: int = 0
     """Events of an older epoch, or from after the end of their stream."""
+
+    def plus(self, **more: int) -> "Counts":
+        """With more of what is named."""
+        return replace(self, **{name: getattr(self, name) + count for name, count in more.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,6 @@ class Taken:
 
     intake: Intake
     frames: tuple[Frame, ...] = ()
-    """Frames to spool, in this order."""
     missing: tuple[int, int] | None = None
     """Numbers to ask for, as a range without its end."""
 
@@ -94,13 +91,12 @@ def offer(intake: Intake, frame: Frame, now: float) -> Taken:
         return _dropped(intake, refused=frame.count)
     if frame.epoch > expected.epoch:
         # Early frames of an older epoch cannot be joined to frames of the newer one.
-        refused = intake.counts.refused + _count(intake.early)
-        counts = replace(intake.counts, refused=refused)
+        counts = intake.counts.plus(refused=_count(intake.early))
         raised = replace(expected, epoch=frame.epoch, opened=False)
         return offer(replace(intake, expected=raised, early={}, counts=counts), frame, now)
     if expected.over:
-        behind = frame.end > (expected.next or 0)
-        return _dropped(intake, duplicates=0 if behind else frame.count, refused=frame.count if behind else 0)
+        is_behind = frame.end > (expected.next or 0)
+        return _dropped(intake, refused=frame.count) if is_behind else _dropped(intake, duplicates=frame.count)
     return _placed(intake, frame, now)
 
 
@@ -112,9 +108,8 @@ def expire(intake: Intake, now: float, patience: float) -> Taken:
     following = max(min(intake.early), expected.next or 0)
     # Before a stream has opened, nobody knows which events were lost.
     lost = 0 if expected.begins or expected.next is None else following - expected.next
-    counts = replace(intake.counts, gaps=intake.counts.gaps + lost)
     passed = replace(expected, next=following, closed=False)
-    return _drained(replace(intake, expected=passed, counts=counts), ())
+    return _drained(replace(intake, expected=passed, counts=intake.counts.plus(gaps=lost)), ())
 
 
 def _placed(intake: Intake, frame: Frame, now: float) -> Taken:
@@ -127,26 +122,20 @@ def _placed(intake: Intake, frame: Frame, now: float) -> Taken:
         return _held(intake, frame, now)
     if _passed(frame, expected.next):
         return _dropped(intake, duplicates=frame.count)
-    counts = replace(intake.counts, duplicates=intake.counts.duplicates + expected.next - frame.first)
+    counts = intake.counts.plus(duplicates=expected.next - frame.first)
     taken = replace(intake, expected=replace(expected, next=frame.end), counts=counts)
     return _drained(taken, (_rest(frame, expected.next),))
 
 
-def _dropped(intake: Intake, *, duplicates: int = 0, refused: int = 0) -> Taken:
-    counts = replace(
-        intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
-    )
-    return Taken(intake=replace(intake, counts=counts), missing=_missing(intake))
+def _dropped(intake: Intake, **counted: int) -> Taken:
+    return Taken(intake=replace(intake, counts=intake.counts.plus(**counted)), missing=_missing(intake))
 
 
 def _held(intake: Intake, frame: Frame, now: float) -> Taken:
     there = intake.early.get(frame.first)
     if there is not None and there[0].end >= frame.end:
         return _dropped(intake, duplicates=frame.count)
-    duplicates = 0 if there is None else there[0].count
-    counts = replace(
-        intake.counts, held=intake.counts.held + frame.count, duplicates=intake.counts.duplicates + duplicates
-    )
+    counts = intake.counts.plus(held=frame.count, duplicates=0 if there is None else there[0].count)
     since = now if there is None else there[1]
     holding = replace(intake, early={**intake.early, frame.first: (frame, since)}, counts=counts)
     return Taken(intake=holding, missing=_missing(holding))
@@ -172,9 +161,7 @@ def _drained(intake: Intake, frames: tuple[Frame, ...]) -> Taken:
         # An end without an opening of its epoch shows that there was one.
         expected = replace(expected, opened=True, closed=True)
         refused, early = _count(early), {}
-    counts = replace(
-        intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
-    )
+    counts = intake.counts.plus(duplicates=duplicates, refused=refused)
     drained = replace(intake, expected=expected, early=early, counts=counts)
     return Taken(intake=drained, frames=tuple(taken), missing=_missing(drained))
 
@@ -237,11 +224,7 @@ class Sent:
             b"first": str(self.first).encode(),
             b"ask": self.ask.encode(),
         }
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.events.schema.with_metadata(metadata)) as writer:
-            writer.write_batch(self.events.replace_schema_metadata(metadata))
-        message: bytes = sink.getvalue().to_pybytes()
-        return message
+        return ipc_stream(self.events.schema.with_metadata(metadata), self.events.replace_schema_metadata(metadata))
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:
@@ -265,26 +248,12 @@ class Sent:
             raise MalformedFrame(f"the message holds no numbered events: {error!r}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(JsonAnswer, frozen=True, kw_only=True):
     """The answer to one message of numbered raw events: the next number of its producer."""
 
     ask: str
     next: int
     """The next number; everything before it is durable."""
-
-    def encoded(self) -> bytes:
-        """The bytes of the message."""
-        return json.dumps({"ask": self.ask, "next": self.next}).encode()
-
-    @classmethod
-    def decoded(cls, message: bytes) -> Self:
-        """Read the bytes of a message."""
-        try:
-            receipt = json.loads(message)
-            return cls(ask=str(receipt["ask"]), next=int(receipt["next"]))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise MalformedFrame(f"the message is no answer to numbered events: {error!r}") from error
 
 
 def next_of(expected: Mapping[str, Expected], producer: str) -> int:
@@ -321,10 +290,8 @@ def remembered(expected: Mapping[str, Expected]) -> dict[str, Expected]:
     """
     if len(expected) <= MOST_REMEMBERED:
         return dict(expected)
-    of_sent = [(each.epoch, name) for name, each in expected.items() if name.startswith(_PRODUCER)]
-    once = [each for each in of_sent if each[1].startswith(f"{_PRODUCER}{ONE_TIME_PRODUCER}")]
-    named = [each for each in of_sent if not each[1].startswith(f"{_PRODUCER}{ONE_TIME_PRODUCER}")]
-    gone = {
-        name for kind in (once, named) for _, name in sorted(kind, key=itemgetter(0), reverse=True)[MOST_REMEMBERED:]
-    }
-    return {name: each for name, each in expected.items() if name not in gone}
+    newest = sorted(expected, key=lambda name: expected[name].epoch, reverse=True)
+    once = [name for name in newest if name.startswith(f"{_PRODUCER}{ONE_TIME_PRODUCER}")]
+    named = [name for name in newest if name.startswith(_PRODUCER) and name not in once]
+    gone = {*once[MOST_REMEMBERED:], *named[MOST_REMEMBERED:]}
+    return {name: known for name, known in expected.items() if name not in gone}

@@ -140,9 +140,9 @@ def end_process(process: psutil.Process, patience: float) -> bool:
     with suppress(psutil.NoSuchProcess):
         below = process.children(recursive=True)
         process.kill()
-    for each in below:
+    for child in below:
         with suppress(psutil.NoSuchProcess):
-            each.kill()
+            child.kill()
     return True
 
 

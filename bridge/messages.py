@@ -1,14 +1,15 @@
-"""Messages: what a broker delivers, how large it may be, and what senders and receivers ask of a client.
+"""Messages: what a broker delivers, and how large it may be.
 
 The bounds keep anybody's message from filling or holding up what others use too. An event is so much smaller than a
 message that it fits into one in every form: in JSON a byte takes six at most.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 PACKET_IDS = 1 << 16
 """Tokens of a connection; what remains of a token is the packet id of the message."""
@@ -59,32 +60,19 @@ def why_unsendable(payload: bytes) -> str:
     return f"it has {len(payload):,} bytes, and a message may have {LARGEST_PAYLOAD:,}"
 
 
-class ReceiverTransport(Protocol):
-    """A broker's client, as a receiver uses it."""
+def grouped(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Items in groups of at most so many bytes, but of at least one item.
 
-    def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
-        """Acknowledge messages in this order: they are durable. Calls `taken` once the broker has surely taken that."""
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a message; if it is retained, the broker keeps it for later subscribers."""
-
-
-class SenderTransport(Protocol):
-    """A broker's client, as a sender uses it."""
-
-    def together(self) -> AbstractContextManager[None]:
-        """Send what is published within, in this thread, at its end and in few pieces."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Acknowledge messages: they were understood."""
-
-    def publish(
-        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = ...
-    ) -> None:
-        """Send a message, and call `answered` with the broker's reason to refuse it; empty if it took the message."""
-
-    def subscribe(self, topics: Iterable[str], *, timeout: float = ...) -> None:
-        """Receive the messages of topics from now on."""
-
-    def unsubscribe(self, topics: Iterable[str]) -> None:
-        """Receive no more messages of topics."""
+    >>> list(grouped(["a", "bc", "defg", "h"], len, 3))
+    [['a', 'bc'], ['defg'], ['h']]
+    """
+    group: list[T] = []
+    total = 0
+    for item in items:
+        if group and total + size(item) > most:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size(item)
+    if group:
+        yield group

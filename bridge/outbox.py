@@ -62,15 +62,12 @@ class Outbox:
 
     epoch: int
     opened: int
-    """The number that the stream opened at."""
     next: int
-    """The number to send next."""
     confirmed: int
     """The first number that the consumer's spool is not known to have."""
     moved: float
     """The time of the last news: something was confirmed, or was sent while nothing was awaited."""
     patience: float = _PATIENCE
-    """Seconds to wait for news."""
     reported: bool = False
     """True once the receiver has reported in this epoch, and so knows of the opening."""
     more: bool = True
@@ -78,17 +75,14 @@ class Outbox:
     last: int | None = None
     """The number after the last one known to be emitted; None while only the records can tell."""
     opens: bool = True
-    """True if the opening is due."""
     closing: bool = False
     """True if the stream is to end after what was emitted."""
     ended: bool = False
-    """True if the end was sent."""
     sent: tuple[tuple[int, int], ...] = ()
     """The unconfirmed frames: the number after each, and its bytes."""
     asked: tuple[tuple[int, int], ...] = ()
     """Numbers to send again, as ranges without their ends; sorted and disjoint."""
     probe: int | None = None
-    """The number after the last probe."""
 
     @property
     def unconfirmed(self) -> int:
@@ -251,7 +245,6 @@ class ForwardLine:
         self.stream = stream
         self.outbox: Outbox = opening(epoch, first, now)
         self.unanswered = 0
-        """Messages that the broker has not answered."""
         self.idle_until = now
         """The time before which nothing is sent; in the future if the records could not be read."""
         self.following: ForwardLine | None = None

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.messages import grouped
 from bridge.raw_events import REST_COLUMN, json_columns
 from bridge.receiver import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
@@ -153,17 +154,10 @@ def _with_events(head: bytes, texts: list[bytes]) -> bytes:
 
 
 def _cut(texts: Iterable[bytes], first: int, most: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Texts in groups of at most so many bytes, but at least one text, each with the number of its first."""
-    group: list[bytes] = []
-    size = 0
-    for text in texts:
-        if group and size + len(text) + 1 > most:
-            yield first, group
-            first, group, size = first + len(group), [], 0
-        group.append(text)
-        size += len(text) + 1
-    if group:
+    """Texts in groups of at most so many bytes, each with the number of its first."""
+    for group in grouped(texts, lambda text: len(text) + 1, most):
         yield first, group
+        first += len(group)
 
 
 def _event(row: Mapping[str, Any], nested: Collection[str]) -> dict[str, Any]:
@@ -201,9 +195,9 @@ def _plain(value: Any) -> Any:
         case bytes():
             plain = base64.b64encode(value).decode()
         case dict():
-            plain = {str(name): _plain(each) for name, each in value.items()}
+            plain = {str(name): _plain(inner) for name, inner in value.items()}
         case list():
-            plain = [_plain(each) for each in value]
+            plain = [_plain(inner) for inner in value]
         case float():
             pass
         case _:

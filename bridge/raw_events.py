@@ -45,10 +45,10 @@ def deeper_than(value: Any, most: int) -> bool:
     """
     level = [value]
     for _ in range(most + 1):
-        level = [each for each in level if isinstance(each, list | dict)]
+        level = [outer for outer in level if isinstance(outer, list | dict)]
         if not level:
             return False
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
     return True
 
 
@@ -61,12 +61,12 @@ def marked(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     >>> json_columns(marked(pa.schema({"a": pa.string(), "b": pa.string()}), ["b"]))
     frozenset({'b'})
     """
-    return pa.schema([each.with_metadata(_MARK if each.name in names else None) for each in schema])
+    return pa.schema([field.with_metadata(_MARK if field.name in names else None) for field in schema])
 
 
 def json_columns(schema: pa.Schema) -> frozenset[str]:
     """The fields that are marked as JSON."""
-    return frozenset(each.name for each in schema if each.metadata and each.metadata.get(b"kind") == b"json")
+    return frozenset(field.name for field in schema if field.metadata and field.metadata.get(b"kind") == b"json")
 
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
@@ -181,13 +181,6 @@ def texts_to_read(message: bytes) -> list[bytes] | None:
     return [bytes(text) for text in texts]
 
 
-def why_too_large(text: bytes) -> str:
-    """Why an event is not read because of its size; empty if it is."""
-    if len(text) <= LARGEST_EVENT:
-        return ""
-    return f"the event has {len(text):,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
-
-
 _TYPES: Mapping[Kind, Any] = MappingProxyType(
     {
         Kind.BOOLEAN: bool | None,
@@ -260,7 +253,6 @@ _TOO_DEEP = f"its objects and arrays are nested deeper than {DEEPEST} levels; fl
 _SHOWN = 1_000
 """Bytes that are shown of a message or event that is not read."""
 _Converters = Mapping[str, tuple[Kind, Callable[[Any], object]]]
-"""The kind and the converter of each declared field, in the order of the columns."""
 REST_COLUMN = "_rest"
 """The column of the fields that the schema does not declare."""
 
@@ -283,7 +275,6 @@ class Unfit:
     event: str
     reason: str
     count: int = 1
-    """The number of events that it stands for."""
 
 
 class UnfitField(ValueError):
@@ -303,34 +294,31 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return marked(pa.schema([*declared, pa.field(REST_COLUMN, pa.string())]), nested)
 
 
-def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of a message as a schema's columns, and those that are unfit.
+def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of messages as a schema's columns, and those that are unfit.
 
-    >>> batch, unfit = events_in(b'[{"t": 1, "x": "y"}, {"t": "warm"}]', Schema.of(t=Kind.FLOAT))
+    All are in one batch, because one for each message would cost more than reading it.
+
+    >>> batch, unfit = events_in([b'[{"t": 1, "x": "y"}, {"t": "warm"}]'], Schema.of(t=Kind.FLOAT))
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
-    return all_events_in([message], schema)
-
-
-def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of several messages in one batch, because a batch for each would cost more than reading it."""
     typed, converters = typed_events(schema), _converters(schema)
     read = typed.read
     events: list[Any] = []
     unfit: list[Unfit] = []
     for message in messages:
-        found: list[Unfit] = []
-        for text in _readable(message, found):
+        refused: list[Unfit] = []
+        for text in _readable(message, refused):
             try:
                 content = read(text)
             except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
-                content = [typed.event(*row) for row in _rows(text, converters, found)]
+                content = [typed.event(*row) for row in _rows(text, converters, refused)]
             if isinstance(content, list):
                 events += content
             else:
                 events.append(content)
-        unfit += _together(found)
+        unfit += _together(refused)
     return typed.batch(events, arrow_schema(schema)), tuple(unfit)
 
 
@@ -345,7 +333,12 @@ def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
         return (message,)
     readable = []
     for text in texts:
-        if reason := why_too_large(text) or ("the event is not a JSON object" if text.startswith(b"[") else ""):
+        reason = ""
+        if len(text) > LARGEST_EVENT:
+            reason = f"the event has {len(text):,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
+        elif text.startswith(b"["):
+            reason = "the event is not a JSON object"
+        if reason:
             unfit.append(Unfit(event=_text(text[:_SHOWN]), reason=reason))
         else:
             readable.append(text)
@@ -365,32 +358,30 @@ def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterat
     """The values of a message's events; those that are unfit are added to a list."""
     try:
         content = _content(message)
-    except ValueError as error:
-        unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
-        return
-    except RecursionError:
-        unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
-        return
     except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-        unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
+        reason = _reason(error, "message", "the message is not JSON: ")
+        unfit.append(Unfit(event=_text(message), reason=reason))
         return
     for event in content if isinstance(content, list) else [content]:
         try:
             yield _row(event, converters)
-        except ValueError as error:
-            unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
-        except RecursionError:
-            unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
         except Exception as error:  # noqa: BLE001 - as above
-            unfit.append(Unfit(event=_shown(event, message), reason=f"the event cannot be read: {error!r}"))
+            unfit.append(Unfit(event=_shown(event, message), reason=_reason(error, "event")))
+
+
+def _reason(error: Exception, what: str, prefix: str = "") -> str:
+    if isinstance(error, ValueError):
+        return f"{prefix}{error}"
+    return _TOO_DEEP if isinstance(error, RecursionError) else f"the {what} cannot be read: {error!r}"
 
 
 def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:
     """Parsed events as a schema's columns; `on_unfit` gets each unfit value with its event's place.
 
-    >>> found = []
-    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], Schema.of(t=Kind.FLOAT), on_unfit=lambda *unfit: found.append(unfit))
-    >>> batch.num_rows, found
+    >>> unfit = []
+    >>> schema = Schema.of(t=Kind.FLOAT)
+    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], schema, on_unfit=lambda *value: unfit.append(value))
+    >>> batch.num_rows, unfit
     (1, [(1, UnfitField("the field 't' should be of kind float"))])
     """
     converters, typed = _converters(schema), typed_events(schema)

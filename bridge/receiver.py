@@ -23,18 +23,19 @@ import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_of, offer, taken
 from bridge.machine import Clock, SystemClock
-from bridge.messages import Message, ReceiverTransport
-from bridge.raw_events import all_events_in
+from bridge.messages import Message, grouped
+from bridge.raw_events import Unfit, events_in
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
+from bridge.transport.mqtt_client import MqttClient
 from bridge.wire import Again, Birth, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
 
@@ -61,14 +62,10 @@ class SpoolFeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class Unread(Unfit):
     """A message, or an event in one, that could not be spooled."""
 
     topic: str
-    event: str
-    reason: str
-    count: int = 1
-    """The number of events that it stands for."""
 
 
 _PATIENCE = 60.0
@@ -86,12 +83,11 @@ REPORT_INTERVAL = 0.25
 class ProducerAnswers:
     """Reports and questions to producers, by the topics of their streams; used by one receiver."""
 
-    def __init__(self, transport: ReceiverTransport) -> None:
+    def __init__(self, transport: MqttClient) -> None:
         self._transport = transport
         self.due: set[str] = set()
         """Streams of which there is something to report."""
         self._reported: dict[str, float] = {}
-        """The times of the last reports."""
         self._asked: dict[str, tuple[tuple[int, int], float]] = {}
         """The missing numbers that were asked for last, and when."""
         self._heard: dict[str, tuple[float, float]] = {}
@@ -232,7 +228,7 @@ class Receiver:
     def __init__(  # noqa: PLR0913 - its feeds, its transport, two listeners, a clock, a bound, and its session
         self,
         feeds: Mapping[str, SpoolFeed],
-        transport: ReceiverTransport,
+        transport: MqttClient,
         *,
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str, Exception], None] = _raised,
@@ -388,7 +384,7 @@ class Receiver:
         if feed.retained and feed.spool.end == 0 and new and new[0].retained:
             # A topic retains one message. Each subscription brings it again, but only the first one before any other.
             payloads.insert(0, new[0].payload)
-        events, unfit = all_events_in(payloads, schema)
+        events, unfit = events_in(payloads, schema)
         for event in unfit:
             self._rejected[topic].append(Unread(topic=topic, event=event.event, reason=event.reason, count=event.count))
         items = list[Item]()
@@ -495,17 +491,8 @@ class Receiver:
         return round(self._clock.now() * 1000)
 
 
-def _groups(messages: list[Message]) -> Iterator[list[Message]]:
+def _groups(messages: list[Message]) -> Iterable[list[Message]]:
     """Messages in groups that are spooled together; at least one group."""
     if sum([len(message.payload) for message in messages]) <= MOST_SPOOLED:
-        yield messages
-        return
-    group: list[Message] = []
-    size = 0
-    for message in messages:
-        if group and size + len(message.payload) > MOST_SPOOLED:
-            yield group
-            group, size = [], 0
-        group.append(message)
-        size += len(message.payload)
-    yield group
+        return (messages,)
+    return grouped(messages, lambda message: len(message.payload), MOST_SPOOLED)

@@ -18,23 +18,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from bridge import topics
-from bridge.messages import Message, SenderTransport, why_unsendable
-from bridge.outbox import (
-    DueKind,
-    Finished,
-    ForwardLine,
-    Outbox,
-    ReadEmitted,
-    Superseded,
-    answered,
-    asked,
-    closed,
-    passed,
-    reconnected,
-    reported,
-    sent,
-)
+from bridge import outbox, topics
+from bridge.messages import Message, why_unsendable
+from bridge.outbox import DueKind, Finished, ForwardLine, Outbox, ReadEmitted, Superseded
+from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.subscriptions import note_failed
 from bridge.wire import Again, Emitted, Have, MalformedFrame, Stream, encode
 
@@ -88,52 +75,12 @@ class ForwardedStreams:
     def needed(self, stream: Stream) -> int:
         """The first number that the consumer's spool is not known to have."""
         with self._guard:
-            return min(each.get(stream, NO_RECORD_NEEDED) for each in (self._confirmed, self._opening))
+            return min(numbers.get(stream, NO_RECORD_NEEDED) for numbers in (self._confirmed, self._opening))
 
 
 MOST_UNANSWERED_BYTES = 64_000_000
+"""Bytes of all messages that may wait for the broker's answer."""
 _MOST_UNANSWERED_MESSAGES = 10_000  # message ids are few
-
-
-class PublishWindow:
-    """Publishes over a client, and counts what the broker has not answered; used by one sender, in its thread."""
-
-    def __init__(
-        self,
-        transport: SenderTransport,
-        *,
-        enqueue: Callable[[Callable[[], None]], None],
-        on_refusal: Callable[[str, str], None],
-        most_bytes: int = MOST_UNANSWERED_BYTES,
-    ) -> None:
-        """`enqueue` takes the answers from the client's thread to the sender's."""
-        self._transport = transport
-        self._enqueue = enqueue
-        self._on_refusal = on_refusal
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._messages = 0
-
-    @property
-    def has_room(self) -> bool:
-        """True if one more message may be published."""
-        return self._bytes < self._most_bytes and self._messages < _MOST_UNANSWERED_MESSAGES
-
-    def publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
-        """Publish a message, and call `then` in the sender's thread with the broker's refusal; empty if it took it."""
-        self._bytes += len(payload)
-        self._messages += 1
-
-        def note(refusal: str) -> None:
-            self._bytes -= len(payload)
-            self._messages -= 1
-            if refusal:
-                self._on_refusal(topic, refusal)
-            then(refusal)
-
-        self._transport.publish(topic, payload, answered=lambda refusal: self._enqueue(partial(note, refusal)))
-
-
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""
 _RETRY_INTERVAL = 1.0
@@ -161,25 +108,22 @@ class PlainMessage(NamedTuple):
 class Sender:
     """Publishes streams and plain messages; made by a host, over a client of its own."""
 
-    def __init__(  # noqa: PLR0913 - a transport, a clock, two bounds and two callbacks
+    def __init__(
         self,
-        transport: SenderTransport,
+        transport: MqttClient,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most_unconfirmed: int = MOST_UNCONFIRMED,
-        most_unanswered: int = MOST_UNANSWERED_BYTES,
         on_superseded: Callable[[Stream, int], None] = lambda _stream, _epoch: None,
         on_trouble: Callable[[StreamTrouble], None] = lambda _trouble: None,
     ) -> None:
         self._transport = transport
         self._clock = clock
-        self._most_unconfirmed = most_unconfirmed
+        self._most_unconfirmed = MOST_UNCONFIRMED
         self._on_superseded = on_superseded
         self._on_trouble = on_trouble
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._window = PublishWindow(
-            transport, enqueue=self._commands.put, on_refusal=self._refused_by_broker, most_bytes=most_unanswered
-        )
+        self._most_unanswered = MOST_UNANSWERED_BYTES
+        self._unanswered_bytes = self._unanswered = 0
         self._forwarded = ForwardedStreams()
         self._lines: dict[Stream, ForwardLine] = {}
         self._awake: dict[ForwardLine, None] = {}
@@ -254,7 +198,7 @@ class Sender:
         now = self._clock()
         for line in self._awake:
             if not line.unanswered:
-                line.outbox = passed(line.outbox, now)
+                line.outbox = outbox.passed(line.outbox, now)
         self._send_plain(now)
         # By turns, so that a stream with a long backlog keeps no other waiting.
         turns = list(self._awake)
@@ -286,7 +230,7 @@ class Sender:
 
     def _close(self, stream: Stream) -> None:
         if (line := self._lines.get(stream)) is not None:
-            line.last.outbox = closed(line.last.outbox)
+            line.last.outbox = outbox.closed(line.last.outbox)
             self._awake[line] = None
 
     def _leave(self, stream: Stream) -> None:
@@ -302,9 +246,9 @@ class Sender:
         line = self._lines[stream]
         try:
             if message.topic == topics.have(*stream):
-                decided = reported(line.outbox, Have.decoded(message.payload), self._clock())
+                decided = outbox.reported(line.outbox, Have.decoded(message.payload), self._clock())
             else:
-                decided = asked(line.outbox, Again.decoded(message.payload))
+                decided = outbox.asked(line.outbox, Again.decoded(message.payload))
         except MalformedFrame as error:
             self._on_trouble(StreamTrouble(topic=message.topic, reason=str(error)))
             return
@@ -332,29 +276,29 @@ class Sender:
                 self._forwarded.finish(line.stream)
 
     def _note_needed(self, line: ForwardLine, *, opened: bool = False) -> None:
-        self._forwarded.confirm(line.stream, min(each.outbox.confirmed for each in line.chain), opened=opened)
+        self._forwarded.confirm(line.stream, min(opening.outbox.confirmed for opening in line.chain), opened=opened)
 
     def _reconnected(self) -> None:
         for line in self._lines.values():
-            line.outbox = reconnected(line.outbox, self._clock())
+            line.outbox = outbox.reconnected(line.outbox, self._clock())
         self._awake = dict.fromkeys(self._lines.values())
 
     def _send_plain(self, now: float) -> None:
         while self._refused and self._refused[0][0] <= now:
             self._plain.append(self._refused.popleft()[1])
-        while self._plain and self._window.has_room:
+        while self._plain and self._has_room:
             message = self._plain.popleft()
             if refusal := why_unsendable(message.payload):
                 self._on_trouble(StreamTrouble(topic=message.topic, reason=f"a message is not sent: {refusal}"))
                 # It would be no smaller later, and its batch's record would be kept for it for ever.
                 message.done()
                 continue
-            self._window.publish(message.topic, message.payload, partial(self._answered_plain, message))
+            self._publish(message.topic, message.payload, partial(self._answered_plain, message))
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""
         now = self._clock()
-        if not self._window.has_room or (what := line.due(self._most_unconfirmed, now)) is None:
+        if not self._has_room or (what := line.due(self._most_unconfirmed, now)) is None:
             return False
         try:
             frame = line.frame(what)
@@ -374,23 +318,38 @@ class Sender:
         if refusal := why_unsendable(payload):
             self._report(line.stream, f"events are not sent: {refusal}")
             # The receiver asks for it once, counts its events as a gap, and goes on without them.
-            line.outbox = sent(line.outbox, what, frame.end, 0, now)
+            line.outbox = outbox.sent(line.outbox, what, frame.end, 0, now)
             return True
-        line.outbox = sent(line.outbox, what, frame.end, len(payload), now)
+        line.outbox = outbox.sent(line.outbox, what, frame.end, len(payload), now)
         line.unanswered += 1
-        self._window.publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
+        self._publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
         return True
 
     def _report(self, stream: Stream, reason: str) -> None:
         self._on_trouble(StreamTrouble(topic=topics.stream(*stream), reason=reason))
 
-    def _refused_by_broker(self, topic: str, refusal: str) -> None:
-        self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+    @property
+    def _has_room(self) -> bool:
+        return self._unanswered_bytes < self._most_unanswered and self._unanswered < _MOST_UNANSWERED_MESSAGES
+
+    def _publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
+        """Publish a message, and call `then` in this thread with the broker's refusal; empty if it took it."""
+        self._unanswered_bytes += len(payload)
+        self._unanswered += 1
+
+        def note(refusal: str) -> None:
+            self._unanswered_bytes -= len(payload)
+            self._unanswered -= 1
+            if refusal:
+                self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+            then(refusal)
+
+        self._transport.publish(topic, payload, answered=lambda refusal: self._commands.put(partial(note, refusal)))
 
     def _answered_frame(self, line: ForwardLine, _refusal: str) -> None:
         line.unanswered -= 1
         if not line.unanswered:
-            line.outbox = answered(line.outbox, self._clock())
+            line.outbox = outbox.answered(line.outbox, self._clock())
 
     def _answered_plain(self, message: PlainMessage, refusal: str) -> None:
         if refusal:

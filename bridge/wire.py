@@ -11,11 +11,11 @@ time at which a spool received something. What was spooled or recorded without b
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple, Self
+from itertools import starmap
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
@@ -28,7 +28,6 @@ class Birth(NamedTuple):
     """The birth of consecutive events; made by receivers, by generators, and by the kernel for emitted events."""
 
     many: int
-    """The number of events."""
     at: int
     """The time when Braid's first spool received their raw events, in milliseconds."""
 
@@ -65,20 +64,16 @@ def births_in(text: str | None, count: int) -> tuple[Birth, ...]:
     if not text:
         return ()
     try:
-        births = tuple(Birth(_whole(many), _whole(at)) for many, at in json.loads(text))
-    except (TypeError, ValueError, RecursionError) as error:
+        births = tuple(starmap(Birth, _BIRTHS.decode(text)))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{text[:100]!r} has no births: {error}") from error
     if sum(birth.many for birth in births) != count:
         raise ValueError(f"{text[:100]!r} has the births of another number of events than {count}")
     return births
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise TypeError(f"{value!r} is neither a count nor a time")
-    return value
-
-
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_BIRTHS = msgspec.json.Decoder(tuple[tuple[_Whole, _Whole], ...])
 _VERSION = b"1"
 MOST_MESSAGE_BYTES = 1_000_000
 """Bytes of events in one frame, at most; a single larger event has a frame of its own."""
@@ -107,9 +102,7 @@ class Frame:
     kind: FrameKind = FrameKind.DATA
     events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
     marker: str = ""
-    """The marker's name."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
     @property
     def count(self) -> int:
@@ -137,30 +130,32 @@ class Frame:
         return replace(self, first=first, events=events, births=births)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Have:
+class JsonAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receiver says, in JSON."""
+
+    def encoded(self) -> bytes:
+        """The bytes of the message."""
+        return json.dumps(msgspec.to_builtins(self)).encode()
+
+    @classmethod
+    def decoded(cls, message: bytes) -> Self:
+        """Read the bytes of a message."""
+        try:
+            return msgspec.json.decode(message, type=cls)
+        except (ValueError, RecursionError) as error:
+            raise MalformedFrame(f"the message is no {cls.__name__!r} of a receiver: {error!r}") from error
+
+
+class Have(JsonAnswer, frozen=True, kw_only=True):
     """A receiver's report of what its spool has of a stream; read by senders."""
 
     epoch: int
     next: int
     """The next number; everything before it is durable."""
     closed: bool = False
-    """True if the end of the stream came too."""
-
-    def encoded(self) -> bytes:
-        """The report as the bytes of a message."""
-        return json.dumps({"epoch": self.epoch, "next": self.next, "closed": self.closed}).encode()
-
-    @classmethod
-    def decoded(cls, message: bytes) -> Self:
-        """Read the bytes of a message."""
-        with _named("have"):
-            have = json.loads(message)
-            return cls(epoch=int(have["epoch"]), next=int(have["next"]), closed=bool(have["closed"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Again(JsonAnswer, frozen=True, kw_only=True, rename={"first": "from", "end": "to"}):
     """A receiver's request for missing events of a stream; read by senders."""
 
     epoch: int
@@ -168,28 +163,9 @@ class Again:
     end: int
     """The number after the last missing one."""
 
-    def encoded(self) -> bytes:
-        """The request as the bytes of a message."""
-        return json.dumps({"epoch": self.epoch, "from": self.first, "to": self.end}).encode()
-
-    @classmethod
-    def decoded(cls, message: bytes) -> Self:
-        """Read the bytes of a message."""
-        with _named("again"):
-            again = json.loads(message)
-            return cls(epoch=int(again["epoch"]), first=int(again["from"]), end=int(again["to"]))
-
 
 class MalformedFrame(ValueError):
     """A message that is not what its topic promises, in this version of the wire format."""
-
-
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise MalformedFrame(f"the message is no '{what}' of a receiver: {error!r}") from error
 
 
 def encode(frame: Frame) -> bytes:
@@ -206,12 +182,18 @@ def encode(frame: Frame) -> bytes:
     }
     if frame.births:
         metadata[b"births"] = births_text(frame.births).encode()
+    batches = [frame.events.replace_schema_metadata(metadata)] if frame.kind is FrameKind.DATA else []
+    return ipc_stream(frame.events.schema.with_metadata(metadata), *batches)
+
+
+def ipc_stream(schema: pa.Schema, *batches: pa.RecordBatch) -> bytes:
+    """Batches as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, frame.events.schema.with_metadata(metadata)) as writer:
-        if frame.kind is FrameKind.DATA:
-            writer.write_batch(frame.events.replace_schema_metadata(metadata))
-    message: bytes = sink.getvalue().to_pybytes()
-    return message
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
 
 
 def decode(message: bytes) -> Frame:
@@ -273,9 +255,7 @@ class Emitted:
     """The number of its first event, or of the marker."""
     events: pa.RecordBatch | None = None
     marker: str = ""
-    """The marker's name, if there are no events."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
     @property
     def end(self) -> int:

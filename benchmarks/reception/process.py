@@ -21,7 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge import Item, Spool, SpoolFeed, SystemClock, Unread, packed
-from bridge.raw_events import all_events_in
+from bridge.raw_events import events_in
 from bridge.transport.address import Address
 from dags import Kind, Schema
 from engine.host.reception import Receptions
@@ -46,7 +46,7 @@ def main(way: str, url: str, version: str, place: str, count: str) -> None:
     sys.stdout.flush()
     sys.stdin.readline()
     # Loads what it needs, which is as much as ten thousand events.
-    all_events_in([b'{"t":1}'], Schema.of(RAW_FIELDS))
+    events_in([b'{"t":1}'], Schema.of(RAW_FIELDS))
     pa.RecordBatch.from_pylist([{"t": 1}])
     before, begun = _cpu(), time.monotonic()
     with receives():

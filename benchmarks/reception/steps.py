@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
-from bridge.raw_events import all_events_in
+from bridge.raw_events import events_in
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
 from dags import Schema
@@ -25,14 +25,14 @@ def steps(per_message: int) -> dict[str, float]:
     """Each step of four thousand events, which become one file."""
     messages, schema = payloads(_EVENTS, per_message), Schema.of(RAW_FIELDS)
     packets = b"".join(_packet(payload, number) for number, payload in enumerate(messages, 1))
-    batch, _ = all_events_in(messages, schema)
+    batch, _ = events_in(messages, schema)
     item = Item(count=_EVENTS, stamp=0, payload=packed(batch))
     read = partial(usual_messages, protocol=MQTTProtocolVersion.MQTTv5, first_token=0, most=_EVENTS)
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
         spool = Spool(Path(folder), most_bytes=1 << 40)
         found = {
             "packets": _timed(lambda: read(packets, 0)),
-            "JSON to Arrow": _timed(lambda: all_events_in(messages, schema)),
+            "JSON to Arrow": _timed(lambda: events_in(messages, schema)),
             "Arrow to bytes": _timed(lambda: packed(batch)),
             "file": _timed(lambda: spool.append([item])),
         }

@@ -42,7 +42,6 @@ class EmbeddedBroker:
     def __init__(self, listeners: list[Opening], most_waiting: int, largest_packet: int) -> None:
         self._listeners = listeners
         self._largest_packet = largest_packet
-        self._doors = [each.door for each in listeners]
         self._connections: list[set[Connection]] = [set() for _ in listeners]
         self._exchange = Exchange(most_waiting=most_waiting)
         self._loop = asyncio.get_running_loop()
@@ -55,20 +54,20 @@ class EmbeddedBroker:
         self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
-        for each, connections in zip(self._listeners, self._connections, strict=True):
+        for opening, connections in zip(self._listeners, self._connections, strict=True):
             await self._loop.create_server(
                 partial(
                     Connection,
                     self._exchange,
-                    each.door,
+                    opening.door,
                     connections,
-                    most=each.most,
+                    most=opening.most,
                     largest_packet=self._largest_packet,
                 ),
-                each.host,
-                each.port,
+                opening.host,
+                opening.port,
                 reuse_address=True,
-                family=socket.AF_INET6 if ":" in each.host else socket.AF_UNSPEC,
+                family=socket.AF_INET6 if ":" in opening.host else socket.AF_UNSPEC,
                 backlog=1_024,
             )
         began = self._loop.time()
@@ -85,9 +84,9 @@ class EmbeddedBroker:
 
     def _reload(self) -> None:
         """Read every file again, and disconnect users who would not be accepted any more."""
-        for door in self._doors:
+        for listener in self._listeners:
             try:
-                door.read()
+                listener.door.read()
             except UnfitList as error:
                 log.error("%s; its old content stays in force", error)  # noqa: TRY400 - it says where and what to do
         for connection in list(chain(*self._connections)):

@@ -14,9 +14,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from paho.mqtt.matcher import MQTTMatcher
 
@@ -143,8 +143,8 @@ def matches(digest: str, password: bytes) -> bool:
     if parts is None:
         return False
     iterations, salt, key = parts.groups()
-    found = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
-    return hmac.compare_digest(found, base64.b64decode(key))
+    key_of_password = hashlib.pbkdf2_hmac("sha512", password, base64.b64decode(salt), int(iterations))
+    return hmac.compare_digest(key_of_password, base64.b64decode(key))
 
 
 Access = Literal["read", "write"]
@@ -156,28 +156,30 @@ class UnfitList(ValueError):
     """A file of passwords or an access list that cannot be read; names the file and the line, but no secret."""
 
 
-class Right(NamedTuple):
-    """One line of an access list."""
+class Rights:
+    """The filters that each user may read and write, as of an access list."""
 
-    user: str
-    accesses: tuple[Access, ...]
-    topic: str
+    def __init__(self, path: Path) -> None:
+        self._granted: dict[tuple[str, Access], list[str]] = {}
+        user = None
+        for number, line in enumerate(_lines(path), start=1):
+            what, _, rest = line.partition(" ")
+            if what == "user" and rest:
+                user = rest
+            elif what == "topic" and user is not None:
+                accesses, _, topic = rest.partition(" ")
+                if accesses not in _ACCESSES or why_no_filter(topic):
+                    raise UnfitList(f"{path}, line {number}: expected topic read, write or readwrite, and a topic")
+                for access in _ACCESSES[accesses]:
+                    self._granted.setdefault((user, access), []).append(topic)
+            elif line.strip() and not line.startswith("#"):
+                raise UnfitList(f"{path}, line {number}: expected user NAME, and then topic ACCESS TOPIC")
 
-
-class ReadRights:
-    """The filters that each user may subscribe to."""
-
-    def __init__(self, rights: Iterable[Right]) -> None:
-        self._granted: dict[str, list[str]] = {}
-        for right in rights:
-            if "read" in right.accesses:
-                self._granted.setdefault(right.user, []).append(right.topic)
-
-    def permit(self, user: str, topic_filter: str) -> bool:
-        """True if a user may read every topic that a filter matches, alone or in a group that shares its messages."""
+    def permit(self, user: str, access: Access, topic_filter: str) -> bool:
+        """True if a user may read or write every topic that a filter matches, alone or in a group that shares them."""
         if topic_filter.startswith("$share/"):
             topic_filter = topic_filter.split("/", 2)[-1]
-        return any(covers(granted, topic_filter) for granted in self._granted.get(user, ()))
+        return any(covers(granted, topic_filter) for granted in self._granted.get((user, access), ()))
 
 
 class Door:
@@ -187,9 +189,8 @@ class Door:
         self._passwords = passwords
         self._access_list = access_list
         self._users: dict[str, str] = {}
-        self._granted: dict[tuple[str, Access], TopicFilters[bool]] | None = None
+        self._rights: Rights | None = None
         """The rights of each user; None if every user may do everything."""
-        self._read_rights: ReadRights | None = None
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
 
@@ -202,8 +203,7 @@ class Door:
         """Read the files; if one cannot be read, nothing changes."""
         users = _read_users(self._passwords)
         if self._access_list is not None:
-            rights = read_list(self._access_list)
-            self._granted, self._read_rights = _matchers(rights), ReadRights(rights)
+            self._rights = Rights(self._access_list)
         self._users = users
         self._answers.clear()
 
@@ -222,16 +222,15 @@ class Door:
 
     def lets_subscribe(self, user: str, topic_filter: str) -> bool:
         """True if a user may read every topic that a filter matches."""
-        return self._read_rights is None or self._read_rights.permit(user, topic_filter)
+        return self._rights is None or self._rights.permit(user, "read", topic_filter)
 
     def permits(self, user: str, access: Access, topic: str) -> bool:
         """True if a user may read or write a topic."""
-        if self._granted is None:
+        if self._rights is None:
             return user in self._users
         asked = (user, access, topic)
         if (answer := self._answers.get(asked)) is None:
-            granted = self._granted.get((user, access))
-            answer = granted is not None and user in self._users and any(granted.match(topic))
+            answer = user in self._users and self._rights.permit(user, access, topic)
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             self._answers[asked] = answer
@@ -246,31 +245,6 @@ def _read_users(path: Path) -> dict[str, str]:
             raise UnfitList(f"{path}, line {number}: expected user:hash, with a hash that begins with $7$")
         users[user] = digest
     return users
-
-
-def read_list(path: Path) -> list[Right]:
-    """Read an access list."""
-    rights, user = [], None
-    for number, line in enumerate(_lines(path), start=1):
-        what, _, rest = line.partition(" ")
-        if what == "user" and rest:
-            user = rest
-        elif what == "topic" and user is not None:
-            access, _, topic = rest.partition(" ")
-            if access not in _ACCESSES or why_no_filter(topic):
-                raise UnfitList(f"{path}, line {number}: expected topic read, write or readwrite, and a topic")
-            rights.append(Right(user, _ACCESSES[access], topic))
-        elif line.strip() and not line.startswith("#"):
-            raise UnfitList(f"{path}, line {number}: expected user NAME, and then topic ACCESS TOPIC")
-    return rights
-
-
-def _matchers(rights: Iterable[Right]) -> dict[tuple[str, Access], TopicFilters[bool]]:
-    granted: dict[tuple[str, Access], TopicFilters[bool]] = {}
-    for right in rights:
-        for access in right.accesses:
-            granted.setdefault((right.user, access), TopicFilters())[right.topic] = True
-    return granted
 
 
 def _lines(path: Path) -> list[str]:

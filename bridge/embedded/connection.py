@@ -13,12 +13,20 @@ from typing import cast
 from . import packets
 from .access import Door
 from .exchange import ClientSession, Exchange, Who
-from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
+from .packets import (
+    INTRODUCTION,
+    LINGERING,
+    MOST_PACKET_BYTES,
+    V5,
+    V311,
+    Code,
+    Connect,
+    Fields,
+    Malformed,
+    Packet,
+    Published,
+)
 
-_INTRODUCTION = 10.0
-"""Seconds for a client to send its CONNECT packet."""
-_LINGERING = 5.0
-"""Seconds for a disconnected client to read what it was sent."""
 _EXACTLY_ONCE = 2
 _LONGEST_INTRODUCTION = 1 << 20
 _PENDING = 1 << 18
@@ -61,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._patience = 0.0
         """Seconds without a packet after which the client counts as dead; 0 is no limit."""
         self._heard = self._loop.time()
-        self._timer = self._loop.call_later(_INTRODUCTION, self._end)
+        self._timer = self._loop.call_later(INTRODUCTION, self._end)
 
     # Callbacks of the event loop.
 
@@ -99,9 +107,6 @@ class Connection(asyncio.Protocol):
             log.info("%s is disconnected: %s", self, error)
             self._refuse(error.reason)
         del self._buffer[:at]
-
-    def eof_received(self) -> None:
-        """Close as well."""
 
     def pause_writing(self) -> None:
         """Stop sending for now."""
@@ -158,9 +163,9 @@ class Connection(asyncio.Protocol):
         elif kind == Packet.PUBLISH:
             self._publish(session, flags, body)
         elif kind == Packet.PUBACK:
-            session.acknowledged(packets.read_acknowledgement(body))
+            session.acknowledged(Fields(body).packet_id())
         elif kind == Packet.PUBREL:
-            packet = packets.read_acknowledgement(body)
+            packet = Fields(body).packet_id()
             known = packet in session.promised
             session.promised.discard(packet)
             reason = Code.SUCCESS if known else Code.NO_PACKET_ID
@@ -169,11 +174,11 @@ class Connection(asyncio.Protocol):
             self._subscribe(session, body)
         elif kind == Packet.UNSUBSCRIBE and flags == 2:  # noqa: PLR2004 - as above
             packet, filters = packets.read_unsubscribe(body, self.version)
-            ended = [self._exchange.unsubscribe(session, each) for each in filters]
-            codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
+            ended = [self._exchange.unsubscribe(session, topic_filter) for topic_filter in filters]
+            codes = [Code.SUCCESS if is_ended else Code.NO_SUBSCRIPTION for is_ended in ended]
             self.send(packets.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
-            self.send(packets.pingresp())
+            self.send(packets.PINGRESP)
         elif kind == Packet.DISCONNECT:
             self._say_goodbye(session, *packets.read_disconnect(body, self.version))
         else:
@@ -229,8 +234,8 @@ class Connection(asyncio.Protocol):
             wish if self._door.lets_subscribe(user, wish.topic_filter) else replace(wish, refused=Code.NOT_AUTHORIZED)
             for wish in wishes
         ]
-        granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
-        codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
+        granted = [(wish, self._exchange.subscribe(session, wish)) for wish in wishes if wish.refused is None]
+        codes = [wish.qos if wish.refused is None else int(wish.refused) for wish in wishes]
         self.send(packets.suback(self.version, packet, codes))
         for wish, new in granted:
             if wish.handling == 0 or (wish.handling == 1 and new):
@@ -282,7 +287,7 @@ class Connection(asyncio.Protocol):
             self._exchange.leave(session)
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._loop.call_later(_LINGERING, self._transport.abort)
+            self._loop.call_later(LINGERING, self._transport.abort)
 
     def _flush(self) -> None:
         """Write the packets of this round, and send what waits."""

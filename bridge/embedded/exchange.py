@@ -13,12 +13,12 @@ access list is in force at once, for subscriptions and retained messages alike.
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from . import packets
-from .access import Door, TopicFilters
+from .access import Door, TopicFilters, covers
 from .packets import Published, Subscription
 
 _PACKET_IDS = 0xFFFF
@@ -46,7 +46,6 @@ class Who(NamedTuple):
     """The listener that knows the user."""
     user: str
     client: str
-    """The client id."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,11 +73,9 @@ class ClientSession:
         self.promised: set[int] = set()
         """Packet ids of messages that the client published at QoS 2 and has not released."""
         self.dropped = 0
-        """The number of dropped messages."""
         self._most_waiting = most_waiting
         self._most_bytes = most_bytes
         self._bytes = 0
-        """Those of the messages that wait."""
         self._clock = clock
         self._waiting: deque[_Parcel] = deque()
         self._sent: dict[int, _Parcel] = {}
@@ -102,7 +99,7 @@ class ClientSession:
     def detach(self) -> None:
         """Keep messages for an absent client."""
         self.link = None
-        self._waiting = deque(each for each in self._waiting if each.qos)
+        self._waiting = deque(parcel for parcel in self._waiting if parcel.qos)
         self._bytes = sum(len(parcel.publication.payload) for parcel in self._waiting)
 
     def offer(self, publication: Published, qos: int, *, retain: bool, taken: float) -> None:
@@ -140,7 +137,7 @@ class ClientSession:
                 self._ids.discard(parcel.packet)
                 continue
             if parcel.qos and not parcel.packet:
-                parcel.packet = next(each for each in self._next if each not in self._ids)
+                parcel.packet = next(packet for packet in self._next if packet not in self._ids)
                 self._ids.add(parcel.packet)
             written = packets.publish(
                 link.version,
@@ -187,7 +184,7 @@ class Exchange:
     @property
     def dropped(self) -> int:
         """The number of messages that were dropped: the queue was full, or they were too large for their readers."""
-        return self._dropped + sum(each.dropped for each in self._sessions.values())
+        return self._dropped + sum(session.dropped for session in self._sessions.values())
 
     @property
     def sessions(self) -> list[ClientSession]:
@@ -200,13 +197,13 @@ class Exchange:
 
     def open(self, who: Who) -> tuple[ClientSession, bool]:
         """The session of a client, made if there is none; and True if there was one."""
-        found = self._sessions.get(who)
-        if found is not None:
-            if (end := self._ends.pop(found, None)) is not None:
+        session = self._sessions.get(who)
+        if session is not None:
+            if (end := self._ends.pop(session, None)) is not None:
                 end.cancel()
-            if (bequest := self._bequests.pop(found, None)) is not None:
+            if (bequest := self._bequests.pop(session, None)) is not None:
                 bequest[0].cancel()
-            return found, True
+            return session, True
         most_bytes = _MOST_BYTES_OF_TENANT if who.door.has_list else 0
         made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time, most_bytes)
         return made, False
@@ -235,12 +232,10 @@ class Exchange:
     def bequeath(self, session: ClientSession, will: Published, delay: int) -> None:
         """Publish a will after a delay, unless the client is back by then; at the latest when its session ends."""
         if delay and session.expiry != 0:
-            self._bequests[session] = self._loop.call_later(delay, self._execute, session), will
+            timer = self._loop.call_later(delay, lambda: self.publish(self._bequests.pop(session)[1]))
+            self._bequests[session] = timer, will
         else:
             self.publish(will)
-
-    def _execute(self, session: ClientSession) -> None:
-        self.publish(self._bequests.pop(session)[1])
 
     def subscribe(self, session: ClientSession, wish: Subscription) -> bool:
         """Subscribe, or change a subscription; returns True if it is new."""
@@ -280,14 +275,17 @@ class Exchange:
 
     def hand_retained(self, session: ClientSession, wish: Subscription) -> None:
         """Hand a session the retained messages of a subscription."""
-        for publication, taken in list(self._kept(wish.topic_filter)):
-            if session.may_read(publication.topic):
+        has_wildcard = "+" in wish.topic_filter or "#" in wish.topic_filter
+        topics = [wish.topic_filter] if not has_wildcard else list(self._retained)
+        for topic in topics:
+            if topic in self._retained and covers(wish.topic_filter, topic) and session.may_read(topic):
+                publication, taken = self._retained[topic]
                 session.offer(publication, min(wish.qos, publication.qos), retain=True, taken=taken)
 
     def _route(self, topic: str) -> Route:
         """The sessions that get a message, once each, with their highest subscribed QoS."""
-        if (found := self._routes.get(topic)) is not None:
-            return found
+        if (known := self._routes.get(topic)) is not None:
+            return known
         best: dict[ClientSession, Subscription] = {}
         for subscribers in self._subscribers.match(topic):
             for session, wish in subscribers.items():
@@ -297,13 +295,3 @@ class Exchange:
             self._routes.clear()
         route = self._routes[topic] = list(best.items())
         return route
-
-    def _kept(self, topic_filter: str) -> Iterator[tuple[Published, float]]:
-        """The retained messages of a filter, with their times; expired ones are not sent."""
-        if "+" not in topic_filter and "#" not in topic_filter:
-            if (found := self._retained.get(topic_filter)) is not None:
-                yield found
-            return
-        asked: TopicFilters[bool] = TopicFilters()
-        asked[topic_filter] = True
-        yield from (found for topic, found in self._retained.items() if any(asked.match(topic)))

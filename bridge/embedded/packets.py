@@ -16,6 +16,10 @@ from .access import why_no_filter, why_no_topic
 MOST_PACKET_BYTES = 268_435_455
 """The length limit of MQTT."""
 V31, V311, V5 = 3, 4, 5
+INTRODUCTION = 10.0
+"""Seconds for a client to send its CONNECT packet."""
+LINGERING = 5.0
+"""Seconds for a disconnected client to read what it was sent."""
 VERSION = "braid embedded"
 """The broker's name, as it publishes it; versions of its own it has none."""
 
@@ -76,7 +80,6 @@ class Published:
     qos: int
     retain: bool = False
     properties: Any = None
-    """The properties of MQTT 5 that go with the message to its readers, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +140,9 @@ class Fields:
         end = self._at + many
         if end > len(self._body):
             raise Malformed("a packet ends within a field")
-        found = self._body[self._at : end]
+        taken = self._body[self._at : end]
         self._at = end
-        return found
+        return taken
 
     def byte(self) -> int:
         """A number of one byte."""
@@ -156,18 +159,18 @@ class Fields:
     def text(self) -> str:
         """Text with its length in front."""
         try:
-            found = self.binary().decode()
+            read = self.binary().decode()
         except UnicodeDecodeError as error:
             raise Malformed("a text is not UTF-8") from error
-        if "\0" in found:
+        if "\0" in read:
             raise Malformed("a text holds a zero")
-        return found
+        return read
 
     def packet_id(self) -> int:
         """The id that the acknowledgement has to name."""
-        if not (found := self.short()):
+        if not (packet := self.short()):
             raise Malformed("0 is no packet id")
-        return found
+        return packet
 
     def properties(self, kind: int, version: int) -> Any:
         """The properties of an MQTT 5 packet; None if there are none."""
@@ -273,11 +276,6 @@ def read_publish(flags: int, body: bytes, version: int) -> tuple[int, Published]
     return packet, Published(topic=topic, payload=fields.rest(), qos=qos, retain=bool(flags & 1), properties=properties)
 
 
-def read_acknowledgement(body: bytes) -> int:
-    """Read the id of an acknowledged packet."""
-    return Fields(body).packet_id()
-
-
 def read_subscribe(body: bytes, version: int) -> tuple[int, list[Subscription]]:
     """Read the filters that a client subscribes to, and the packet id."""
     fields = Fields(body)
@@ -335,6 +333,7 @@ def read_disconnect(body: bytes, version: int) -> tuple[int, int | None]:
 
 _EMPTY = b"\0"
 """No properties."""
+PINGRESP = b"\xd0\0"
 
 
 def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str | None = None) -> bytes:
@@ -388,11 +387,6 @@ def unsuback(version: int, packet: int, codes: list[int]) -> bytes:
     if version < V5:
         return framed(0xB0, packet.to_bytes(2, "big"))
     return framed(0xB0, packet.to_bytes(2, "big"), _EMPTY, bytes(codes))
-
-
-def pingresp() -> bytes:
-    """Write the answer to a ping."""
-    return b"\xd0\0"
 
 
 def text(given: str) -> bytes:

@@ -27,13 +27,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from . import packets
-from .access import ReadRights, UnfitList, read_list
-from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
+from .access import Rights, UnfitList
+from .packets import INTRODUCTION, LINGERING, V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
-_INTRODUCTION = 10.0
-"""Seconds for a client to send its CONNECT packet."""
-_LINGERING = 5.0
-"""Seconds for a disconnected client to read what it was sent."""
 _LONGEST_ID = 65_535
 _MOST_UNSENT = 1 << 20
 """Bytes that wait for a client, beyond which it gets no more refusals and is disconnected."""
@@ -47,10 +43,10 @@ class AccessList:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._version: tuple[int, ...] = ()
-        self._rights = ReadRights(())
+        self._rights: Rights
         self._look()
 
-    def rights(self) -> ReadRights:
+    def rights(self) -> Rights:
         """The rights as of now."""
         try:
             self._look()
@@ -63,7 +59,7 @@ class AccessList:
         version = file.st_ino, file.st_mtime_ns, file.st_size
         if version != self._version:
             self._version = version
-            self._rights = ReadRights(read_list(self._path))
+            self._rights = Rights(self._path)
 
 
 class PassageEnd(asyncio.Protocol):
@@ -135,7 +131,7 @@ class PassageEnd(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
             if self.unsent():
-                asyncio.get_running_loop().call_later(_LINGERING, self._transport.abort)
+                asyncio.get_running_loop().call_later(LINGERING, self._transport.abort)
 
     def _sifted(self) -> bytes:
         """What is passed on now of the bytes that came."""
@@ -185,7 +181,7 @@ class ClientEnd(PassageEnd):
         self._most = most
         self._user: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(_INTRODUCTION, self.close)
+        self._timer = self._loop.call_later(INTRODUCTION, self.close)
         self._reaching: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -266,7 +262,7 @@ class ClientEnd(PassageEnd):
         rights, codes, granted = self._access_list.rights(), list[int | None](), list[bytes]()
         while fields.more():
             topic_filter, options = fields.text(), fields.take(1)
-            if rights.permit(self._user or "", topic_filter):
+            if rights.permit(self._user or "", "read", topic_filter):
                 codes.append(None)
                 granted += [packets.text(topic_filter), options]
             else:

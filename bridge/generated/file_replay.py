@@ -35,7 +35,6 @@ class Chunk:
     """Consecutive rows of a replay; made by `chunks`."""
 
     first: int
-    """The number of its first event."""
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]]
     """The time at which each event is due, in milliseconds after the start; never decreasing."""
     events: pa.RecordBatch
@@ -177,14 +176,14 @@ def _lines(file: BinaryIO, replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.Rec
     numbered = ((number, line) for number, line in enumerate(file, 1) if not line.isspace())
     while lines := list(islice(numbered, _ROWS)):
         # Reading all lines at once costs a fraction. Only if any is unfit, each line is read alone.
-        events, unfit = events_in(b"[" + b",".join(line for _, line in lines) + b"]", replay.schema)
+        events, unfit = events_in([b"[" + b",".join(line for _, line in lines) + b"]"], replay.schema)
         if unfit or len(events) != len(lines):
             alone: list[pa.RecordBatch] = []
             for number, line in lines:
-                taken, refused = events_in(line, replay.schema)
+                taken, refused = events_in([line], replay.schema)
                 alone.append(taken)
-                for each in refused:
-                    on_unfit(replace(each, reason=f"{replay.path}, row {number}: {each.reason}"))
+                for line_unfit in refused:
+                    on_unfit(replace(line_unfit, reason=f"{replay.path}, row {number}: {line_unfit.reason}"))
             events = pa.Table.from_batches(alone, arrow_schema(replay.schema)).combine_chunks()
             if not len(events):
                 continue

@@ -12,9 +12,8 @@ from bridge.generated.file_replay import Chunk, OnUnfit, chunks, due_of
 from bridge.generated.generators import DueEvents, Generator, Progress, Replay, due, milliseconds
 from bridge.intake import Expected
 from bridge.machine import Clock, SystemClock
-from bridge.raw_events import Unfit
 from bridge.spools.log import Item, packed
-from bridge.spools.spool import SpoolOwner, SpoolState
+from bridge.spools.spool import Spool, SpoolState
 from bridge.wire import Birth
 
 GENERATOR = "generator"
@@ -25,15 +24,11 @@ _LONGEST = 1.0
 """Seconds between two checks, however far away the next event is: clocks may be set, and spools emptied."""
 
 
-def ignore_unfit(_unfit: Unfit) -> None:
-    """Do nothing."""
-
-
 class GeneratorRun:
     """A generator that fills its spool; `run` in a thread, or `work` step by step."""
 
     def __init__(
-        self, generator: Generator, spool: SpoolOwner, *, clock: Clock | None = None, on_unfit: OnUnfit = ignore_unfit
+        self, generator: Generator, spool: Spool, *, clock: Clock | None = None, on_unfit: OnUnfit = lambda _unfit: None
     ) -> None:
         self._generator = generator
         self._spool = spool

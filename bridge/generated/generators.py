@@ -32,7 +32,6 @@ class Progress:
     start: int
     """The time when number 0 was due, in milliseconds since the epoch."""
     next: int = 0
-    """The next number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,6 @@ class DueEvents:
 
     events: pa.RecordBatch | None = None
     progress: Progress
-    """The progress after these events."""
     then: int | None
     """The time of the next event, in milliseconds since the epoch; None if there is none."""
 
@@ -127,7 +125,9 @@ def due(generator: Rate | Timer, progress: Progress, now: int, most: int = MOST_
         name, pace = "number", paced(generator.per_second)
     else:
         name, pace = "tick", 1 / Fraction(generator.seconds).limit_denominator(1000)
-    count = min(most, _count_due(pace, now - progress.start) - progress.next)
+    elapsed = now - progress.start
+    count_due = elapsed * pace.numerator // (1000 * pace.denominator) + 1 if elapsed >= 0 else 0
+    count = min(most, count_due - progress.next)
     if count <= 0:
         return DueEvents(progress=progress, then=progress.start + offset(pace, progress.next))
     columns = {
@@ -162,11 +162,6 @@ def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np
     whole, left = divmod(first * 1000 * pace.denominator, pace.numerator)
     steps = left + np.arange(count, dtype=np.int64) * (1000 * pace.denominator)
     return np.minimum(min(NEVER, whole) - (-steps // pace.numerator), NEVER)
-
-
-def _count_due(pace: Fraction, elapsed: int) -> int:
-    """The count of numbers that are due so many milliseconds after the start."""
-    return elapsed * pace.numerator // (1000 * pace.denominator) + 1 if elapsed >= 0 else 0
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:

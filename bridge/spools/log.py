@@ -26,7 +26,7 @@ import pyarrow as pa
 from bridge.files import Steps, write_whole
 from bridge.intake import Expected
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, InDoubt
-from bridge.wire import Birth, part_of
+from bridge.wire import Birth, ipc_stream, part_of
 
 LOG_FILE_NAME = re.compile(r"(\d{20})-(\d{20})")
 """The name of a file in a log. Files follow each other in the order of their names."""
@@ -67,7 +67,6 @@ class Item:
     payload: bytes
     """The events as an Arrow IPC stream, or the marker's name."""
     births: tuple[Birth, ...] = ()
-    """The births of all its events; empty if they are unknown."""
 
 
 class Placed(NamedTuple):
@@ -110,11 +109,7 @@ class LogFile(NamedTuple):
 
 def packed(events: pa.RecordBatch) -> bytes:
     """Events as the payload of an item."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, events.schema) as writer:
-        writer.write_batch(events)
-    payload: bytes = sink.getvalue().to_pybytes()
-    return payload
+    return ipc_stream(events.schema, events)
 
 
 def unpacked(payload: bytes) -> pa.RecordBatch:
@@ -140,14 +135,14 @@ def log_files(folder: Path, after: int = 0) -> list[LogFile]:
     hole, again = None, False
     while True:
         files = _listed(folder, after)
-        found = next(((before, late) for before, late in pairwise(files) if before.end != late.first), None)
+        new_hole = next(((before, late) for before, late in pairwise(files) if before.end != late.first), None)
         begins_late = bool(files) and files[0].first > after
-        if found is None and (again or not begins_late):
+        if new_hole is None and (again or not begins_late):
             return files[1:] if files and files[0].end <= after else files
-        if found is not None and found == hole:
-            before, late = found
+        if new_hole is not None and new_hole == hole:
+            before, late = new_hole
             raise SpoolDamaged(f"{late.path} does not follow {before.path}; restore what lay between them")
-        hole, again = found, True
+        hole, again = new_hole, True
 
 
 def _listed(folder: Path, after: int) -> list[LogFile]:
@@ -173,7 +168,7 @@ def read_mark(spool: Path) -> Mark:
         producers = json.loads(mark["producers"])
         # The very default, as files leave it out by identity.
         in_doubt = msgspec.convert(mark["in_doubt"], InDoubt) if "in_doubt" in mark else NOTHING_IN_DOUBT
-        return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()}, in_doubt)
+        return Mark(mark["end"], {producer: Expected(**expected) for producer, expected in producers.items()}, in_doubt)
 
 
 def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
@@ -206,7 +201,6 @@ class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int
     stamp: int
     size: int
-    """Bytes of its payload."""
     births: tuple[Birth, ...] = ()
 
 
@@ -224,9 +218,7 @@ class Extent(NamedTuple):
     end: int
     """The position after it."""
     size: int
-    """Bytes of its payload."""
     marker: str | None
-    """The marker's name, if the item is a marker."""
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -244,15 +236,14 @@ def written(items: Sequence[Item], expected: Mapping[str, Expected], in_doubt: I
 def items_in(file: LogFile) -> Iterator[Placed]:
     """The items of a file with their positions."""
     first = file.first
-    for item in _content(file).items:
+    for item in _content(file)[0]:
         yield Placed(first, item)
         first += item.count
 
 
 def mark_in(file: LogFile) -> Mark:
     """The end of a file, as a high-water mark."""
-    content = _content(file)
-    return Mark(file.end, content.producers, content.in_doubt)
+    return _content(file)[1]
 
 
 def extents_in(file: LogFile) -> list[Extent]:
@@ -260,15 +251,15 @@ def extents_in(file: LogFile) -> list[Extent]:
     with damage_named(file.path), file.path.open("rb") as opened:
         line = opened.readline()
         headers = _DECODER.decode(line).items
-        *begins, end = accumulate((each.size for each in headers), initial=len(line))
+        *begins, end = accumulate((header.size for header in headers), initial=len(line))
         if end + _CHECKSUM != os.fstat(opened.fileno()).st_size:
             raise ValueError("it is torn")
         names = [
-            os.pread(opened.fileno(), each.size, begin).decode() if each.kind is ItemKind.MARKER else None
-            for each, begin in zip(headers, begins, strict=True)
+            os.pread(opened.fileno(), header.size, begin).decode() if header.kind is ItemKind.MARKER else None
+            for header, begin in zip(headers, begins, strict=True)
         ]
     _check_count(file, headers)
-    return _extents(file.first, (each.count for each in headers), (each.size for each in headers), names)
+    return _extents(file.first, (header.count for header in headers), (header.size for header in headers), names)
 
 
 def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
@@ -279,38 +270,25 @@ def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
 
 def _extents(first: int, counts: Iterable[int], sizes: Iterable[int], names: Iterable[str | None]) -> list[Extent]:
     ends = islice(accumulate(counts, initial=first), 1, None)
-    return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
+    return [Extent(*extent) for extent in zip(ends, sizes, names, strict=True)]
 
 
-class _Content(NamedTuple):
-    """All that a file holds."""
-
-    items: list[Item]
-    producers: dict[str, Expected]
-    in_doubt: InDoubt
-
-
-def _content(file: LogFile) -> _Content:
+def _content(file: LogFile) -> tuple[list[Item], Mark]:
     with damage_named(file.path):
         whole = file.path.read_bytes()
         if len(whole) < _CHECKSUM:
             raise ValueError("it is torn")
         if _checksum(memoryview(whole)[:-_CHECKSUM]) != whole[-_CHECKSUM:]:
             raise ValueError("its checksum does not match")
-        content = _parsed(whole)
-    _check_count(file, content.items)
-    return content
-
-
-def _parsed(whole: bytes) -> _Content:
-    begin = whole.index(_LINE_END) + len(_LINE_END)
-    header = _DECODER.decode(memoryview(whole)[:begin])
-    places = pairwise(accumulate((each.size for each in header.items), initial=begin))
-    items = [
-        Item(kind=each.kind, count=each.count, stamp=each.stamp, payload=whole[at:end], births=each.births)
-        for each, (at, end) in zip(header.items, places, strict=True)
-    ]
-    return _Content(items, header.producers, header.in_doubt)
+        begin = whole.index(_LINE_END) + len(_LINE_END)
+        header = _DECODER.decode(memoryview(whole)[:begin])
+        places = pairwise(accumulate((item.size for item in header.items), initial=begin))
+        items = [
+            Item(kind=item.kind, count=item.count, stamp=item.stamp, payload=whole[at:end], births=item.births)
+            for item, (at, end) in zip(header.items, places, strict=True)
+        ]
+    _check_count(file, items)
+    return items, Mark(file.end, header.producers, header.in_doubt)
 
 
 def _check_count(file: LogFile, items: Sequence[Item] | Sequence[_ItemHeader]) -> None:

@@ -26,7 +26,6 @@ from bridge.spools.log import (
     log_files,
     read_mark,
 )
-from bridge.spools.spool import commit, consumers, leave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,30 +149,6 @@ class SpoolIndex:
         self.first, self.end = first, max(self.end, first)
 
 
-class FolderReader(SpoolIndex):
-    """A reader of a spool's folder, with its index."""
-
-    def read(self, start: int, most_bytes: int) -> Iterator[Placed]:
-        """The items from a position on: up to so many bytes, but at least one item if there is one."""
-        return read(self.folder, start, most_bytes)
-
-    def between(self, start: int, end: int) -> Iterator[Placed]:
-        """Exactly the items between two positions."""
-        return between(self.folder, start, end)
-
-    def commit(self, consumer: str, position: int) -> None:
-        """Note that a consumer needs nothing before a position; its first commit lets it join."""
-        commit(self.folder, consumer, position)
-
-    def leave(self, consumer: str) -> None:
-        """Remove a consumer."""
-        leave(self.folder, consumer)
-
-    def consumers(self) -> dict[str, int]:
-        """The position of each consumer."""
-        return consumers(self.folder)
-
-
 def read(folder: Path, start: int, most_bytes: int) -> Iterator[Placed]:
     """The items of a spool from a position on: up to so many bytes, but at least one item if there is one."""
     return within(_placed(folder, start), most_bytes)
@@ -197,12 +172,12 @@ def position_since(folder: Path, first: int, stamp: int) -> int:
 def within(placed: Iterator[Placed], most_bytes: int) -> Iterator[Placed]:
     """The items that fit into so many bytes, but at least one if there is one."""
     left = most_bytes
-    for each in placed:
-        size = len(each.item.payload)
+    for item in placed:
+        size = len(item.item.payload)
         if size > left and left < most_bytes:
             return
         left -= size
-        yield each
+        yield item
 
 
 def up_to(placed: Iterator[Placed], name: Path | str, start: int, end: int) -> Iterator[Placed]:
@@ -210,9 +185,9 @@ def up_to(placed: Iterator[Placed], name: Path | str, start: int, end: int) -> I
     if start >= end:
         return
     reached = start
-    for each in placed:
-        yield (found := each.until(end))
-        reached = found.end
+    for item in placed:
+        yield (part := item.until(end))
+        reached = part.end
         if reached == end:
             return
     raise SpoolDamaged(f"the spool {name} ends at {reached}, but it went up to {end} before; restore what was lost")

@@ -15,7 +15,6 @@ from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 from urllib.parse import quote, unquote
 
 from bridge.files import RowLease, Steps, clear_unfinished, make_folder, no_steps, sync_folder, write_whole
@@ -103,51 +102,6 @@ class SpoolClosed(RuntimeError):
     """A spool that was closed, or that closed itself because a write failed half-way."""
 
 
-class SpoolOwner(Protocol):
-    """A spool as receivers and generators fill it: a `Spool`, or a twin of it."""
-
-    @property
-    def first(self) -> int:
-        """The earliest position that can still be read."""
-
-    @property
-    def end(self) -> int:
-        """The next position."""
-
-    @property
-    def producers(self) -> Mapping[str, Expected]:
-        """The expectations of each producer."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that it holds."""
-
-    @property
-    def state(self) -> SpoolState:
-        """The state: ready or full."""
-
-    @property
-    def in_doubt(self) -> InDoubt:
-        """The deliveries in doubt."""
-
-    def append(
-        self,
-        items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
-        in_doubt: InDoubt | None = None,
-    ) -> int:
-        """Make items durable, with the expectations of their producers after them; returns their first position.
-
-        `in_doubt` replaces what was in doubt.
-        """
-
-    def prune(self) -> None:
-        """Remove everything that all consumers have passed; cheap if there is nothing to remove."""
-
-    def close(self) -> None:
-        """Release the lease."""
-
-
 class Spool:
     """A spool in a folder, as its owner uses it."""
 
@@ -201,52 +155,47 @@ class Spool:
         `in_doubt` replaces what was in doubt.
         """
         with self._using:
-            return self._append(items, producers or {}, self.in_doubt if in_doubt is None else in_doubt)
+            self._check_open()
+            if items and self.state is SpoolState.FULL:
+                raise full(self.folder, self.size)
+            first, expected = self.end, remembered({**self.producers, **(producers or {})})
+            in_doubt = self.in_doubt if in_doubt is None else in_doubt
+            if items:
+                end = end_after(first, items)
+                file = LogFile(first, end, log_path(self._log, first, end))
+                content = written(items, expected, in_doubt)
+                self._write(file.path, content)
+                self._files.append(file)
+                self._sizes[file] = len(content)
+                self.size += len(content)
+                self.end = end
+            elif (expected, in_doubt) != (self.producers, self.in_doubt):
+                write_mark(self.folder, Mark(self.end, expected, in_doubt), self._step)
+            self.producers, self.in_doubt = expected, in_doubt
+            return first
 
     def prune(self) -> None:
         """Remove the files that all consumers have passed."""
         with self._using:
-            self._prune()
+            self._check_open()
+            if not self._files:
+                return
+            passed = min(consumers(self.folder).values(), default=self.end)
+            gone = list(takewhile(lambda file: file.end <= passed, self._files))
+            if gone == self._files:
+                write_mark(self.folder, Mark(self.end, self.producers, self.in_doubt), self._step)
+            for file in gone:
+                # The oldest first, so that a crash leaves no hole.
+                self._step("remove")
+                file.path.unlink()
+                del self._files[0]
+                self.size -= self._sizes.pop(file)
 
     def close(self) -> None:
         """Release the lease."""
         with self._using:
             self._closed = self._closed or "it was closed"
             self._lease.release()
-
-    def _append(self, items: Sequence[Item], producers: Mapping[str, Expected], in_doubt: InDoubt) -> int:
-        self._check_open()
-        if items and self.state is SpoolState.FULL:
-            raise full(self.folder, self.size)
-        first, expected = self.end, remembered({**self.producers, **producers})
-        if items:
-            end = end_after(first, items)
-            file = LogFile(first, end, log_path(self._log, first, end))
-            content = written(items, expected, in_doubt)
-            self._write(file.path, content)
-            self._files.append(file)
-            self._sizes[file] = len(content)
-            self.size += len(content)
-            self.end = end
-        elif (expected, in_doubt) != (self.producers, self.in_doubt):
-            write_mark(self.folder, Mark(self.end, expected, in_doubt), self._step)
-        self.producers, self.in_doubt = expected, in_doubt
-        return first
-
-    def _prune(self) -> None:
-        self._check_open()
-        if not self._files:
-            return
-        passed = min(consumers(self.folder).values(), default=self.end)
-        gone = list(takewhile(lambda file: file.end <= passed, self._files))
-        if gone == self._files:
-            write_mark(self.folder, Mark(self.end, self.producers, self.in_doubt), self._step)
-        for file in gone:
-            # The oldest first, so that a crash leaves no hole.
-            self._step("remove")
-            file.path.unlink()
-            del self._files[0]
-            self.size -= self._sizes.pop(file)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -114,7 +114,7 @@ class MqttClient:
                 grouping=self._grouped,
                 on_messages=self._on_messages,
                 on_end=self._hand_all_on,
-                on_unreachable=self._on_unreachable,
+                on_unreachable=lambda error: self._subscriptions.unreachable(why_unreachable(address, error)),
             ),
             client_id=secret_client_id(client_id, address),
             # In MQTT 5 each connect says so instead.
@@ -186,7 +186,7 @@ class MqttClient:
 
     def is_subscribed(self, topics: Iterable[str]) -> bool:
         """True if the broker has confirmed the subscriptions to topics over the present connection; from any thread."""
-        return self._subscriptions.are_confirmed(topics)
+        return self._subscriptions.await_confirmed(tuple(topics), 0.0)
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order; those of an earlier connection come again and are ignored.
@@ -289,9 +289,6 @@ class MqttClient:
         self._subscriptions.connected()
         # What it publishes comes after the subscriptions, so that no answer to it is missed.
         guarded("a new connection", self._on_connection)
-
-    def _on_unreachable(self, error: OSError) -> None:
-        self._subscriptions.unreachable(why_unreachable(self._address, error))
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
         self._subscriptions.disconnected()

@@ -60,7 +60,6 @@ class Fetch(NamedTuple):
     begun: float = 0.0
     """When it began, in seconds of `time.monotonic`."""
     messages: int = 0
-    """The number of messages."""
     acknowledged: float = 0.0
     """Seconds from its beginning until its messages were spooled and acknowledged."""
     most: int = 0
@@ -160,9 +159,7 @@ class RoundsClient(paho.Client):
         super().__init__(*arguments, **settings)
         self._rounds = rounds
         self._begun = 0.0
-        """The time when the last round began."""
         self._messages = 0
-        """The number of messages in it."""
         self._acknowledged = 0.0
         """Seconds from the beginning of a round to the last acknowledgement."""
         self._most = 0
@@ -170,7 +167,6 @@ class RoundsClient(paho.Client):
         self._hurried_until = 0.0
         """The time until which rounds do not wait."""
         self._hurries = 0
-        """How often it was hurried."""
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -200,9 +196,7 @@ class RoundsClient(paho.Client):
         self._reading: Iterator[float] | None = None
         """The round that is being read, if one is."""
         self._reads_on_at = 0.0
-        """The time at which that round goes on."""
         self._checked_at = 0.0
-        """When the connection was last checked."""
         self.on_message = self._on_unusual
         self.open_window(_FEW_SENT)
 
@@ -263,7 +257,9 @@ class RoundsClient(paho.Client):
             self._hurries_seen = self._hurries
             before = Fetch(self._begun, self._messages, self._acknowledged, self._most)
             self._reads_at = now + self._rounds.grouping(before)
-        if self._reads_at is not None and (now >= self._reads_at or self._is_hurried(now)):
+        if self._reads_at is not None and (
+            now >= self._reads_at or now < self._hurried_until or self._hurries != self._hurries_seen
+        ):
             self._reads_at, self._reading, self._reads_on_at = None, self._round(), now
         if self._reading is not None and now >= self._reads_on_at:
             pause = next(self._reading, None)
@@ -346,9 +342,6 @@ class RoundsClient(paho.Client):
         if self._together != threading.get_ident():
             self.call()
         return MQTTErrorCode.MQTT_ERR_SUCCESS
-
-    def _is_hurried(self, now: float) -> bool:
-        return now < self._hurried_until or self._hurries != self._hurries_seen
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages in this order, in one piece; those of an earlier connection come again and are ignored.

@@ -26,30 +26,52 @@ from bridge.transport.subscriptions import guarded, note_unasked
 
 def detect_protocol(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:
     """The newer of MQTT 5 and 3.1.1 that a broker supports; 5 if neither gets an answer, for whatever reason."""
-    versions = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
-    return next((each for each in versions if _is_supported(address, each, timeout)), versions[0])
+    for protocol in (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311):
+        with contextlib.suppress(OSError):
+            reason = answer_to_client(address, timeout, protocol=protocol, patience=timeout)
+            if reason is not None and not reason.is_failure:
+                return protocol
+    return MQTTProtocolVersion.MQTTv5
 
 
-def _is_supported(address: Address, protocol: MQTTProtocolVersion, timeout: float) -> bool:
+def answer_to_client(
+    address: Address,
+    timeout: float,
+    *,
+    protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv311,
+    patience: float = 1.0,
+) -> Any:
+    """What a broker answers to a client that connects; None if it does not in time. Raises OSError if none is there.
+
+    `patience` is how long the connection itself may take.
+    """
     answers: list[Any] = []
+    client = _asking_client(address, patience, protocol)
+    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
+    deadline = time.monotonic() + timeout
+    # A broker that does not know a version may say so, disconnect, or not answer at all.
+    _serve(client, address, lambda: not answers and time.monotonic() < deadline)
+    return answers[0] if answers else None
+
+
+def _asking_client(
+    address: Address, patience: float, protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv311
+) -> paho.Client:
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-asks-{uuid.uuid4().hex[:8]}", protocol=protocol)
     set_credentials(client, address)
-    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
-    client.connect_timeout = timeout
-    deadline = time.monotonic() + timeout
+    client.connect_timeout = patience
+    return client
+
+
+def _serve(client: paho.Client, address: Address, goes_on: Callable[[], bool]) -> None:
+    """Connect a client that only asks, and serve it until it has its answer or is disconnected."""
     try:
         client.connect(address.host, address.port)
-        # A broker that does not know a version may say so, disconnect, or not answer at all.
-        while (
-            not answers and time.monotonic() < deadline and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
-        ):
+        while goes_on() and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS:
             pass
-    except OSError:
-        return False
     finally:
         with contextlib.suppress(OSError):
             client.disconnect()
-    return bool(answers) and not answers[0].is_failure
 
 
 _TOPIC = "$SYS/broker/version"
@@ -62,31 +84,16 @@ def gives_ids_in_turn(address: Address, timeout: float = 5.0) -> bool | None:
     """Whether a broker is known to give packet ids in turn; None if it does not answer."""
     versions: list[str] = []
     deadlines = [time.monotonic() + timeout]
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-asks-{uuid.uuid4().hex[:8]}")
-    set_credentials(client, address)
-
-    def connected(client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
-        client.subscribe(_TOPIC)
-
-    def subscribed(_client: paho.Client, _data: Any, _mid: int, _reasons: list[Any], _properties: Any) -> None:
-        deadlines.append(time.monotonic() + _PATIENCE)
-
-    client.on_connect, client.on_subscribe = connected, subscribed
+    client = _asking_client(address, timeout)
+    client.on_connect = lambda client, _data, _flags, _reason, _properties: client.subscribe(_TOPIC)
+    client.on_subscribe = lambda _client, _data, _mid, _reasons, _properties: deadlines.append(
+        time.monotonic() + _PATIENCE
+    )
     client.on_message = lambda _client, _data, message: versions.append(message.payload.decode(errors="replace"))
-    client.connect_timeout = timeout
     try:
-        client.connect(address.host, address.port)
-        while (
-            not versions
-            and time.monotonic() < deadlines[-1]
-            and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
-        ):
-            pass
+        _serve(client, address, lambda: not versions and time.monotonic() < deadlines[-1])
     except OSError:
         return None
-    finally:
-        with contextlib.suppress(OSError):
-            client.disconnect()
     if versions:
         return versions[0].startswith(_IN_TURN)
     return False if len(deadlines) > 1 else None
@@ -99,13 +106,31 @@ _DROPPED = "$SYS/broker/publish/messages/dropped"
 class Watch:
     """A watch on the drop counter, until it is stopped; made by `watch_drops`."""
 
-    def __init__(self, client: paho.Client) -> None:
+    def __init__(self, client: paho.Client, on_drop: Callable[[int], None]) -> None:
         self._client = client
+        self._on_drop = on_drop
+        self._last: int | None = None
+        client.on_message = self._take
 
     def stop(self) -> None:
         """Disconnect; nothing more is reported."""
         self._client.disconnect()
         self._client.loop_stop()
+
+    def _take(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
+        if message.topic == _DROPPED:
+            guarded(f"topic {_DROPPED}", lambda: self._count(message))
+        else:
+            note_unasked(message.topic)
+
+    def _count(self, message: paho.MQTTMessage) -> None:
+        count = int(message.payload)
+        # A first value that is not retained is news: everything that a broker has dropped since it started.
+        before = (count if message.retain else 0) if self._last is None else self._last
+        self._last = count
+        # A counter that went down has started again.
+        if increase := count - before if count >= before else count:
+            self._on_drop(increase)
 
 
 def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float = 10.0) -> Watch:
@@ -118,7 +143,6 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
     """
     ready = threading.Event()
     refusal = "no answer"
-    counter = _Counter(on_drop)
 
     def connected(client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         nonlocal refusal
@@ -136,39 +160,14 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
 
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-drops-{uuid.uuid4().hex[:8]}")
     set_credentials(client, address)
-    client.on_connect, client.on_subscribe, client.on_message = connected, subscribed, counter.take
+    client.on_connect, client.on_subscribe = connected, subscribed
+    watch = Watch(client, on_drop)
     try:
         client.connect(address.host, address.port)
     except OSError as error:
         raise NotConnected(why_unreachable(address, error)) from error
     client.loop_start()
-    watch = Watch(client)
     if not ready.wait(timeout):
         watch.stop()
         raise NotConnected(f"the broker at {address} refused to report drops: {refusal}")
     return watch
-
-
-class _Counter:
-    """The broker's counter, as its messages report it."""
-
-    def __init__(self, on_drop: Callable[[int], None]) -> None:
-        self._on_drop = on_drop
-        self._last: int | None = None
-
-    def take(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        """Take a message, in the client's thread."""
-        if message.topic == _DROPPED:
-            guarded(f"topic {_DROPPED}", lambda: self._count(message))
-        else:
-            note_unasked(message.topic)
-
-    def _count(self, message: paho.MQTTMessage) -> None:
-        count = int(message.payload)
-        # A first value that is not retained is news: everything that a broker has dropped since it started.
-        before = (count if message.retain else 0) if self._last is None else self._last
-        self._last = count
-        # A counter that went down has started again.
-        increase = count - before if count >= before else count
-        if increase:
-            self._on_drop(increase)

@@ -38,59 +38,39 @@ class PassedOver(NamedTuple):
     """Counts of the messages that this process did not handle; made by `passed_over`."""
 
     unasked: int
-    """Messages of topics without a subscription."""
     failed: int
     """Messages whose callback raised an error."""
 
 
-class _Tally:
-    """Counts of the whole process, because they outlive clients."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._unasked = 0
-        self._failed = 0
-        self._failures: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> PassedOver:
-        with self._guard:
-            return PassedOver(self._unasked, self._failed)
-
-    def note_unasked(self) -> int:
-        """Count a message; returns the new count."""
-        with self._guard:
-            self._unasked += 1
-            return self._unasked
-
-    def note_failed(self, about: str) -> int:
-        """Count a failure; returns the new count of its subject."""
-        with self._guard:
-            self._failed += 1
-            if len(self._failures) > _MOST_REMEMBERED:
-                self._failures.clear()
-            self._failures[about] += 1
-            return self._failures[about]
-
-
-_tally = _Tally()
+# Counts of the whole process, because they outlive clients.
+_guard = threading.Lock()
+_counts = Counter[str]()
+_failures = Counter[str]()
 
 
 def passed_over() -> PassedOver:
     """The messages that the clients of this process have not handled so far."""
-    return _tally.counts
+    with _guard:
+        return PassedOver(_counts["unasked"], _counts["failed"])
 
 
 def note_failed(about: str, error: Exception) -> None:
     """Count and log an error. `about` is its subject, such as a topic. Any thread may call it."""
-    number = _tally.note_failed(about)
+    with _guard:
+        _counts["failed"] += 1
+        if len(_failures) > _MOST_REMEMBERED:
+            _failures.clear()
+        _failures[about] += 1
+        number = _failures[about]
     if _is_logged(number):
         log.error("%s: passed over, because of %r; %d so far", about, error, number, exc_info=error)
 
 
 def note_unasked(topic: str) -> None:
     """Count and log a message of a topic without a subscription."""
-    number = _tally.note_unasked()
+    with _guard:
+        _counts["unasked"] += 1
+        number = _counts["unasked"]
     if _is_logged(number):
         log.info("topic %s: passed over, because there is no subscription to it; %d so far", topic, number)
 
@@ -120,14 +100,14 @@ class SubscribedFilters:
 
     def add(self, filters: Iterable[str]) -> None:
         """Add filters. One thread at a time may change them, while another one calls `cover`."""
-        for each in filters:
-            (self._wild if _is_wild(each) else self._exact)[each] = None
+        for topic_filter in filters:
+            (self._wild if _is_wild(topic_filter) else self._exact)[topic_filter] = None
         self._known = {}
 
     def discard(self, filters: Iterable[str]) -> None:
         """Remove filters; as `add`."""
-        for each in filters:
-            (self._wild if _is_wild(each) else self._exact).pop(each, None)
+        for topic_filter in filters:
+            (self._wild if _is_wild(topic_filter) else self._exact).pop(topic_filter, None)
         self._known = {}
 
     def cover(self, topic: str) -> bool:
@@ -137,15 +117,15 @@ class SubscribedFilters:
         return bool(self._wild) and self._covers(topic)
 
     def _covers(self, topic: str) -> bool:
-        # A change of the filters replaces this dictionary, so a result that is found now is forgotten with it.
+        # A change of the filters replaces this dictionary, so a result that is known now is forgotten with it.
         known = self._known
-        found = known.get(topic)
-        if found is None:
-            found = any(topic_matches_sub(_plain(each), topic) for each in list(self._wild))
+        is_covered = known.get(topic)
+        if is_covered is None:
+            is_covered = any(topic_matches_sub(_plain(topic_filter), topic) for topic_filter in list(self._wild))
             if len(known) >= _MOST_REMEMBERED:
                 known.clear()
-            known[topic] = found
-        return found
+            known[topic] = is_covered
+        return is_covered
 
 
 class Dispatch:
@@ -240,7 +220,8 @@ class Subscriptions:
         self._confirmed: set[str] = set()
         self._ended = 0
         """The last message id with which the broker confirmed the end of a subscription."""
-        self._refusal = "no answer"
+        self.refusal = "no answer"
+        """Why the broker refused the client or a subscription last, or why there is no connection."""
         self._turned_away = False
         """True if the broker does not know this user, so that waiting is useless."""
         self._changed = threading.Condition()
@@ -262,16 +243,6 @@ class Subscriptions:
     def awaits_broker(self) -> bool:
         """True until the broker has accepted the client and answered for every subscription."""
         return not self._connected or bool(self._pending)
-
-    def are_confirmed(self, topics: Iterable[str]) -> bool:
-        """True if the broker has confirmed topics over the present connection."""
-        with self._changed:
-            return self._connected and self._confirmed.issuperset(topics)
-
-    @property
-    def refusal(self) -> str:
-        """The reason why the broker refused the client or a subscription last, or why there is no connection."""
-        return self._refusal
 
     def add(self, topics: tuple[str, ...]) -> None:
         """Subscribe to more topics, now and with each new connection."""
@@ -323,13 +294,13 @@ class Subscriptions:
     def refused(self, reason: object) -> None:
         """Note that the broker refused the client; called by the client's thread."""
         with self._changed:
-            self._refusal, self._turned_away = why_refused(reason), is_unknown_user(reason)
+            self.refusal, self._turned_away = why_refused(reason), is_unknown_user(reason)
             self._changed.notify_all()
 
     def unreachable(self, why: str) -> None:
         """Note that no connection came about; called by the client's thread."""
         with self._changed:
-            self._refusal = why
+            self.refusal = why
 
     def disconnected(self) -> None:
         """Note that the connection ended; called by the client's thread."""
@@ -346,7 +317,7 @@ class Subscriptions:
         with self._changed:
             topics = self._pending.pop(mid, ())
             if any(reason.is_failure for reason in reasons):
-                self._refusal = "it refused a subscription"
+                self.refusal = "it refused a subscription"
                 return
             self._confirmed.update(topic for topic in topics if topic in self._topics)
             self._changed.notify_all()

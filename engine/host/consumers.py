@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from bridge import FolderReader, Lease, LeaseTaken, Spool, commit, consumers, leave, position_since, unread_since
+from bridge import Lease, LeaseTaken, Spool, SpoolIndex, commit, consumers, leave, position_since, unread_since
 from bridge.files import make_folder, sync_folder
 from bridge.spools.log import LOG, log_files
 from bridge.spools.spool import SpoolState
@@ -168,7 +168,7 @@ class HostConsumers:
         if job.plans.latest is not None and stream in job.plans.latest.starts:
             return job.plans.latest.starts[stream]
         folder = spool_folder(self._root, stream)
-        reader = FolderReader(folder) if _exists(folder) else None
+        reader = SpoolIndex(folder) if _exists(folder) else None
         if reader is not None and wanted is None and ingress.since is not None:
             # Joined first, so that nothing is removed during the search.
             return position_since(folder, _hold(reader, job.name, reader.first), round(ingress.since * 1000))
@@ -188,15 +188,15 @@ class HostConsumers:
         if not _exists(folder):
             return position
         if job.name not in consumers(folder):
-            return _hold(FolderReader(folder), job.name, position)
+            return _hold(SpoolIndex(folder), job.name, position)
         # Its host may have died after it joined and before it noted what is gone; the job counts as stopped until then.
-        return max(position, FolderReader(folder).first) if job.folder.is_stopped() else position
+        return max(position, SpoolIndex(folder).first) if job.folder.is_stopped() else position
 
 
-def _hold(reader: FolderReader, name: str, position: int) -> int:
+def _hold(reader: SpoolIndex, name: str, position: int) -> int:
     """Have a spool keep a consumer's events from a position on; the position, or the first that is left after it."""
     while True:
-        reader.commit(name, position)
+        commit(reader.folder, name, position)
         # The owner of the spool may have removed some in the meantime.
         reader.refresh()
         if reader.first <= position:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from bridge import FolderReader
+from bridge import SpoolIndex
 from engine.job.pace import NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
 from engine.job.plan_log import PlanLog, past_gone
 from engine.offset import Offset
@@ -98,13 +98,13 @@ class JobSpools:
         """`owned_spool` finds the spool of a stream that the job's host fills; that one is always up to date."""
         self._root = root
         self._owned_spool = owned_spool
-        self._readers: Mapping[str, FolderReader] = {}
+        self._readers: Mapping[str, SpoolIndex] = {}
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         """The spools of some streams, up to date; called from one thread at a time."""
         own = {stream: spool for stream in streams if (spool := self._owned_spool(stream)) is not None}
         self._readers = {
-            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream))
+            stream: self._readers.get(stream) or SpoolIndex(spool_folder(self._root, stream))
             for stream in streams
             if stream not in own
         }

@@ -13,6 +13,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
@@ -105,9 +106,8 @@ class Restoration:
 
     def offer(self) -> dict[str, str | bool]:
         """What the leader has to know of it."""
-        if self._asked is None or self._asked.done:
-            return {"restores": "", "accepts_loss": False}
-        return {"restores": self._asked.restores, "accepts_loss": self._asked.accepts_loss}
+        asked = self._asked if self.waits else None
+        return {"restores": asked.restores if asked else "", "accepts_loss": bool(asked and asked.accepts_loss)}
 
     def begin(self, order: CarrierOrder, on_done: Callable[[], None]) -> None:
         """Restore the host, which this machine is to carry; `on_done` is called from another thread after that.
@@ -135,7 +135,7 @@ class Restoration:
         while not self._stopping.is_set():
             try:
                 objects = StoreObjects(self._url, order.host)
-                found = restore(objects, order.term, self._root, self._claim)
+                restored = restore(objects, order.term, self._root, self._claim)
             except HigherTerm as error:
                 why = f"{error}; so it is of another deployment, or the leader has forgotten what it was"
                 log.error("host %s is not restored: %s", order.host, why)  # noqa: TRY400 - the message says all
@@ -147,7 +147,9 @@ class Restoration:
                 failures += 1
                 self._stopping.wait(_BACK_OFF.after(failures))
             else:
-                log.info("host %s is restored: %d files of term %d", order.host, len(found.files.files), found.term)
+                log.info(
+                    "host %s is restored: %d files of term %d", order.host, len(restored.files.files), restored.term
+                )
                 self._end()
                 on_done()
                 break
@@ -206,33 +208,26 @@ class CarriedHost:
         if order.heir and self.state is Carried.RUNNING:
             self.state = Carried.STOPPING
             self.ask_to_stop()
-        elif not order.heir and self.state is Carried.RELEASED:
-            log.info("host %s stays, and runs again", order.host)
-            self._begin()
+        self.look()
 
     def look(self) -> None:
         """Run a host again that was to be handed over, and is not any more."""
         if self.state is Carried.RELEASED and not self.order.heir:
+            log.info("host %s stays, and runs again", self.order.host)
             self._begin()
 
     def report(self) -> HostReport:
         """What the leading manager has to know."""
         copies = self._replicator.report()
         # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
-        counting = (copies.in_sync | self.order.kept_by) & {*(each.machine for each in self.order.peers), STORE}
-        return HostReport(
-            version=self.order.version,
-            in_sync=counting,
-            broken=copies.broken,
-            released=self.state is Carried.RELEASED,
-            behind_bytes=copies.behind_bytes,
-            troubles=copies.troubles,
-        )
+        counting = (copies.in_sync | self.order.kept_by) & {*(peer.machine for peer in self.order.peers), STORE}
+        released = self.state is Carried.RELEASED
+        return replace(copies, version=self.order.version, in_sync=counting, released=released)
 
     @property
     def is_superseded(self) -> bool:
         """Whether a peer follows a later carrier."""
-        return self._replicator.report().superseded
+        return self._replicator.is_superseded
 
     @property
     def has_jobs(self) -> bool:

@@ -21,7 +21,7 @@ from engine.host.application import SparkHost
 from engine.host.keeper import CopyAddress
 from engine.machines.carried_host import Carried, CarriedHost, MachineRoot, Restoration
 from engine.machines.orders import CarrierOrder, CommonFiles, OrderStore
-from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, MachineReporter, own_hosts
+from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, own_hosts
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies, Replicator
 from engine.replicas.copy_server import CopyRoom, CopyServer
@@ -93,13 +93,13 @@ class Machine:
         self._restoration = Restoration(self._root, name, store)
         is_sent = not self._root.is_shared and not common and not (root / "access").exists()
         self._watch = CarrierWatch(
-            name, address, self.key, own=self._own, on_order=self._take, common=CommonFiles(root) if is_sent else None
-        )
-        self._reporter = MachineReporter(
             name,
-            self._own,
-            self._watch,
-            self._count_cores,
+            address,
+            self.key,
+            own=self._own,
+            on_order=self._take,
+            count_cores=self._count_cores,
+            common=CommonFiles(root) if is_sent else None,
             zone=zone,
             tags=sorted(set(tags)),
             image=image,
@@ -169,7 +169,6 @@ class Machine:
         self._restoration.stop()
         if self._copy_server is not None:
             self._copy_server.close()
-        self._watch.say_end()
         self._watch.stop()
 
     def _is_stuck(self) -> bool:
@@ -289,4 +288,4 @@ class Machine:
             if hosts[name].in_sync - carried.order.kept_by:
                 # Once it is reported, others may rely on it, even if this process dies.
                 self._obey(carried.order.with_counted(hosts[name].in_sync))
-        self._reporter.publish(hosts, full=self._room.shortage(), **self._restoration.offer())
+        self._watch.report(hosts, full=self._room.shortage(), **self._restoration.offer())

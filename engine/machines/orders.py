@@ -46,7 +46,7 @@ class CarrierOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     def concerns(self, machine: str) -> bool:
         """Whether a machine carries the host, or is to have its files."""
-        return machine in {self.machine, self.heir, *(each.machine for each in self.peers)}
+        return machine in {self.machine, self.heir, *(peer.machine for peer in self.peers)}
 
     def with_counted(self, peers: frozenset[str]) -> "CarrierOrder":
         """The order, with more peers that count."""
@@ -81,13 +81,13 @@ class OrderStore:
 
     def all(self) -> list[CarrierOrder]:
         """The latest order for each host."""
-        found = []
+        orders = []
         for path in sorted(self._folder.glob("*.json")):
             try:
-                found.append(read_order(path.read_bytes()))
+                orders.append(read_order(path.read_bytes()))
             except (ValueError, OSError) as error:
                 log.warning("%s is passed over, because it cannot be read: %s", path, error)
-        return found
+        return orders
 
 
 _LIST = "list"

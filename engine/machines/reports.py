@@ -11,7 +11,6 @@ A report is published when something changes, and now and then. Hosts report the
 equal parts.
 """
 
-import dataclasses
 import json
 import logging
 import threading
@@ -22,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -93,13 +93,15 @@ def _bytes(text: str) -> bytes:
 
 _ASK_AGAIN = 0.5
 """Seconds after which an echo that did not come is sent again."""
+_REPEAT = 5.0
+"""Seconds after which a report is published even if nothing has changed."""
 log = logging.getLogger("braid.host")
 
 
 class CarrierWatch:
     """The connection of one machine."""
 
-    def __init__(  # noqa: PLR0913 - who it is, with which key and hosts, over which broker, and what takes what comes are six things
+    def __init__(  # noqa: PLR0913 - who it is, with which key, hosts and cores, over which broker, and what takes what comes are seven things
         self,
         machine: str,
         address: Address,
@@ -107,11 +109,14 @@ class CarrierWatch:
         *,
         own: Sequence[str],
         on_order: Callable[[CarrierOrder], None],
+        count_cores: Callable[[], int],
         common: CommonFiles | None = None,
+        **offers: Any,
     ) -> None:
         """`key` signs what is published; `on_order` is called with each order, in a thread of the connection.
 
         `own` are the machine's own hosts. With `common`, the files that the manager sends to all are kept there.
+        `offers` are what does not change while it runs.
         """
         self._common = common
         self._key = key
@@ -123,6 +128,9 @@ class CarrierWatch:
         self._news = threading.Condition()
         self._published: Mapping[str, Any] = {}
         self._end = {"machine": machine, "alive": False, "own": list(own)}
+        self._about = {**self._end, "alive": True, "boot": uuid.uuid4().hex, **offers}
+        self._count_cores = count_cores
+        self._published_at, self._cores = -_REPEAT, 0
         self._client = MqttClient(
             address,
             f"braid-{machine}-machine",
@@ -139,7 +147,8 @@ class CarrierWatch:
         self._client.begin()
 
     def stop(self) -> None:
-        """Disconnect."""
+        """Publish that the machine ends, and disconnect."""
+        self._publish(self._end)
         self._client.stop()
 
     def ask(self, timeout: float) -> bool:
@@ -156,19 +165,18 @@ class CarrierWatch:
                     return True
         return False
 
-    def publish(self, status: Mapping[str, Any]) -> None:
-        """Publish the status of the machine, unless it is what was published last."""
+    def report(self, hosts: Mapping[str, HostReport], **changing: Any) -> None:
+        """Publish what there is to say now: of each carried host, and whatever else changes."""
+        if time.monotonic() - self._published_at >= _REPEAT:
+            self._forget()
+            self._published_at, self._cores = time.monotonic(), self._count_cores()
+        written = msgspec.to_builtins(dict(hosts), order="deterministic")
+        self._publish({**self._about, **changing, "cores": self._cores, "hosts": written})
+
+    def _publish(self, status: Mapping[str, Any]) -> None:
         if status != self._published:
             self._published = status
             self._client.publish(self._status, self._key.signed(status), retain=True)
-
-    def say_end(self) -> None:
-        """Publish that the machine ends."""
-        self.publish(self._end)
-
-    def repeat(self) -> None:
-        """Have the next status published even if it is the same."""
-        self._published = {}
 
     def _forget(self) -> None:
         # A broker that was killed may have lost it.
@@ -211,39 +219,9 @@ class MachineFigures:
         """What one of the carried hosts reports; the first of the machine's own reports the CPU of all."""
         # A host begins before it is noted as carried.
         carried = {host, *carried}
-        first = next((each for each in self._own if each in carried), None)
+        first = next((own for own in self._own if own in carried), None)
         return {
             "machine": self._machine,
             "cpu": self._meter.cpu() if host == first else {},
             "cores": self._count_cores() / len(carried),
         }
-
-
-_REPEAT = 5.0
-"""Seconds after which a status is published even if nothing has changed."""
-
-
-class MachineReporter:
-    """One machine's; called from its main thread."""
-
-    def __init__(
-        self, machine: str, own: Sequence[str], watch: CarrierWatch, count_cores: Callable[[], int], **offers: Any
-    ) -> None:
-        """`own` are its own hosts, and `offers` what does not change while it runs."""
-        self._about = {"machine": machine, "alive": True, "own": list(own), "boot": uuid.uuid4().hex, **offers}
-        self._watch = watch
-        self._count_cores = count_cores
-        self._published_at, self._cores = -_REPEAT, 0
-
-    def publish(self, hosts: Mapping[str, HostReport], **changing: Any) -> None:
-        """Publish what there is to say now: of each carried host, and whatever else changes."""
-        if time.monotonic() - self._published_at >= _REPEAT:
-            self._watch.repeat()
-            self._published_at, self._cores = time.monotonic(), self._count_cores()
-        written = {host: _host_fields(report) for host, report in hosts.items()}
-        self._watch.publish({**self._about, **changing, "cores": self._cores, "hosts": written})
-
-
-def _host_fields(report: HostReport) -> dict[str, Any]:
-    fields = dataclasses.asdict(report)
-    return {key: sorted(each) if isinstance(each, frozenset) else each for key, each in fields.items()}

@@ -29,15 +29,11 @@ _JOB = "warm-up"
 log = logging.getLogger("braid.host")
 
 
-class ColdCheck(Protocol):
-    """A check whether a machine is cold; the machine's."""
+def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: Callable[..., bool]) -> None:
+    """Warm a machine up whenever it is cold, until it stops.
 
-    def __call__(self, *, begins: bool) -> bool:
-        """Whether it is worth a warm-up now; `begins` at the start of the machine."""
-
-
-def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: ColdCheck) -> None:
-    """Warm a machine up whenever it is cold, until it stops."""
+    `is_cold` says whether it is worth it; `begins` at the start of the machine.
+    """
     begins = True
     while True:
         if is_cold(begins=begins):

@@ -8,11 +8,11 @@ on.
 A frame is preceded by its length.
 
 ```text
-owner  Greeting                              Pieces ... CopyChanges ... Commit             Pieces ...
-peer             PresentFiles ... (last)                                    Confirmed
+owner  Greeting                              Sent ... Sent with a commit             Sent ...
+peer             PresentFiles ... (last)                                  Confirmed
 ```
 
-At any time a peer may answer `OwnerRefused`, or `CannotKeep`, and hang up.
+At any time a peer may answer `Refused`, and hang up.
 """
 
 import hmac
@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_bytes
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -68,17 +68,14 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """Of the whole file, with its last piece."""
 
 
-class Pieces(msgspec.Struct, frozen=True, tag=True):
-    """Files, or a part of one. They take effect with the next `Commit`."""
+class Commit(msgspec.Struct, frozen=True):
+    """The end of a round, and what it does besides putting files: all of it takes effect, or nothing."""
 
-    pieces: list[Piece]
-
-
-class CopyChanges(msgspec.Struct, frozen=True, tag=True):
-    """What the next `Commit` does besides putting files."""
-
+    whole: bool
+    """Whether the copy then has exactly the owner's files."""
+    portion: bool = False
+    """Whether more belongs to it, without which no host could begin from the copy."""
     folders: list[str] = []
-    """Folders to make."""
     withdrawn: list[str] = []
     """Files that were sent since the last commit and do not count any more."""
     removed: list[str] = []
@@ -86,62 +83,37 @@ class CopyChanges(msgspec.Struct, frozen=True, tag=True):
     """Folders to remove, the inner ones first."""
 
 
-class Commit(msgspec.Struct, frozen=True, tag=True):
-    """The end of a round: all of it takes effect, or nothing."""
+class Sent(msgspec.Struct, frozen=True, tag=True):
+    """Files, or a part of one, which take effect with the next commit; perhaps that commit."""
 
-    number: int
-    whole: bool
-    """Whether the copy then has exactly the owner's files."""
-    portion: bool = False
-    """Whether more belongs to it, without which no host could begin from the copy."""
+    pieces: list[Piece] = []
+    commit: Commit | None = None
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag=True):
     """A round is durable at the peer."""
 
-    number: int
 
-
-class OwnerRefused(msgspec.Struct, frozen=True, tag=True):
-    """A peer takes nothing from this owner."""
-
-    term: int
-    """The highest term of the host that the peer knows."""
-    why: str
-
-
-class CannotKeep(msgspec.Struct, frozen=True, tag=True):
-    """A peer cannot do its part for now."""
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """A peer takes nothing from this owner, or cannot do its part for now."""
 
     why: str
+    term: int = 0
+    """The highest term of the host that the peer knows, if that is the reason."""
 
 
-Frame: TypeAlias = Greeting | PresentFiles | Pieces | CopyChanges | Commit | Confirmed | OwnerRefused | CannotKeep
-
-
-class FrameChannel(Protocol):
-    """An owner's end of a connection to something that keeps copies; used by one thread."""
-
-    def send(self, frame: Frame) -> int:
-        """Send a frame; returns its size."""
-
-    def receive(self) -> Frame:
-        """The next frame."""
-
-    def hang_up(self) -> None:
-        """End the connection; those who send or receive get an error. From any thread."""
-
-    def close(self) -> None:
-        """End the connection, and give its resources back."""
-
-
+Frame: TypeAlias = Greeting | PresentFiles | Sent | Confirmed | Refused
 _FRAME_DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
-encoded = msgspec.msgpack.Encoder().encode
+_ENCODE = msgspec.msgpack.Encoder().encode
 
 
-def decoded(body: bytes | bytearray) -> Frame:
-    """Read a frame. Raises `msgspec.DecodeError` for anything else."""
-    return _FRAME_DECODER.decode(body)
+class PeerRefuses(ConnectionError):
+    """What keeps copies takes nothing from this owner, or cannot do its part for now."""
+
+    def __init__(self, why: str, term: int = 0) -> None:
+        super().__init__(why)
+        self.term = term
+        """The highest term of the host that is known there, if that is the reason."""
 
 
 _FLIGHTS = 8
@@ -224,10 +196,10 @@ def _versions(files: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
 
 def _version(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_ctime_ns
+    return file_stat.st_ino, file_stat.st_size, file_stat.st_ctime_ns
 
 
 def _load(files: TlsFiles) -> _Contexts:
@@ -294,10 +266,9 @@ def _prove(files: TlsFiles, contexts: _Contexts, host: str = "") -> None:
 
 PIECE_BYTES = 1 << 20
 """The most bytes of files in one frame."""
-_MOST = 16 << 20
-"""The longest frame: a list of a few thousand long names."""
-_HELLO = b"braid copies 1\n"
-"""What an owner says first."""
+_MOST = 256 << 20
+"""The longest frame: the names of all files of a host, which are removed at once."""
+_HELLO = b"braid copies 2\n"
 _TLS_HELLO = b"\x16"
 """What it begins with over TLS."""
 _NONCE = 32
@@ -412,7 +383,7 @@ class Channel:
 
     def send(self, frame: Frame) -> int:
         """Send a frame; returns its size."""
-        body = encoded(frame)
+        body = _ENCODE(frame)
         try:
             self._socket.sendall(len(body).to_bytes(4, "big") + body)
         except OSError as error:
@@ -425,7 +396,7 @@ class Channel:
         if length > _MOST:
             raise Disconnected(f"a frame of {length:,} bytes came, and {_MOST:,} are the most")
         try:
-            return decoded(self._exactly(length))
+            return _FRAME_DECODER.decode(self._exactly(length))
         except msgspec.MsgspecError as error:
             raise Disconnected(f"a frame cannot be read: {error}") from error
 
@@ -476,4 +447,4 @@ class Channel:
 
 
 def _proof(secret: str, side: bytes, first: bytes | bytearray, second: bytes | bytearray) -> bytes:
-    return hmac.digest(secret.encode(), b"braid copies 1 " + side + first + second, "sha256")
+    return hmac.digest(secret.encode(), b"braid copies 2 " + side + first + second, "sha256")

@@ -6,8 +6,7 @@ without peers waits for nothing.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from engine.replicas.channel import CopyTls, Greeting
 from engine.replicas.file_kinds import FOLDERS
 from engine.replicas.peer_sender import Destination, PeerSender
 from engine.replicas.root_look import FileVersion
-from ring.fleet import STORE
+from ring.fleet import STORE, HostReport
 
 
 class CopiesEnded(RuntimeError):
@@ -35,47 +34,12 @@ class Copies(Protocol):
         """Whether a file is at the peers."""
 
 
-class _NoCopies:
-    """What there is of copies where a host has no peers."""
-
-    def settle(self, *_folders: Path) -> None:
-        """There is nothing to wait for."""
-
-    def ship(self, _folder: Path) -> None:
-        """There is nothing to send."""
-
-    def has(self, _path: Path) -> bool:
-        """Nobody waits for anything."""
-        return True
-
-
-NO_COPIES: Copies = _NoCopies()
-"""The copies of a host without peers."""
-
-
 class HostSuperseded(CopiesEnded):
     """A peer knows a later carrier of the host, so this one may not act any more."""
 
 
 class ReplicatorClosed(CopiesEnded):
     """A replicator that sends nothing more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
-    """The state of a host's copies; made by a `Replicator`."""
-
-    in_sync: frozenset[str] = frozenset()
-    """The peers that had everything and are waited for, even if they cannot be reached now."""
-    broken: frozenset[str] = frozenset()
-    """The peers that were not reached for five seconds."""
-    behind_bytes: int = 0
-    """The bytes that the slowest peer does not have yet, as of the last look."""
-    superseded: bool = False
-    """Whether a peer knows a later carrier."""
-    sent_bytes: int = 0
-    troubles: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with a peer, in words."""
 
 
 class Replicator:
@@ -112,8 +76,6 @@ class Replicator:
         self._superseded = 0
         """The higher term that a peer knows; 0 if none does."""
         self._closed = False
-        self._sent_before = 0
-        """The bytes to peers that have left."""
 
     def order(self, term: int, peers: Sequence[Destination], counted: frozenset[str]) -> None:
         """Send to these peers from now on, as the carrier of a term; `counted` are committed to have everything."""
@@ -126,17 +88,15 @@ class Replicator:
             if self._store is not None and term:
                 addresses[self._store.machine] = self._store
             self._counted = counted
-            for machine in list(self._senders):
-                sender = self._senders[machine]
+            for machine, sender in list(self._senders.items()):
                 if machine not in addresses:
                     self._drop(machine)
-                elif (sender.address, sender.greeting) != (addresses[machine], greeting):
-                    sender.expect(counted=machine in counted)
+                    continue
+                sender.expect(counted=machine in counted)
+                if (sender.address, sender.greeting) != (addresses[machine], greeting):
                     self._drop(machine)
                     # It stays waited for: what it had it has.
                     self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
-                else:
-                    sender.expect(counted=machine in counted)
             for machine, address in addresses.items():
                 if machine not in self._senders:
                     self._add(greeting, address, counted=machine in counted)
@@ -172,30 +132,33 @@ class Replicator:
         if not waited_for:
             return True
         try:
-            found = path.stat()
+            file_stat = path.stat()
         except FileNotFoundError:
             return False
-        version = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+        version = FileVersion(file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ino)
         folder = str(path.parent.relative_to(self._root))
         return all(
             sender is not None and sender.known.get(folder, {}).get(path.name) == version
             for sender in waited_for.values()
         )
 
-    def report(self) -> CopyReport:
-        """The state of the copies."""
+    @property
+    def is_superseded(self) -> bool:
+        """Whether a peer knows a later carrier."""
+        return bool(self._superseded)
+
+    def report(self) -> HostReport:
+        """The state of the copies; those that had everything are in sync even if they cannot be reached now."""
         with self._news:
             senders = list(self._senders.values())
-            broken = frozenset(each.address.machine for each in senders if each.is_broken)
+            broken = frozenset(sender.address.machine for sender in senders if sender.is_broken)
             # The last carrier had a store, and this one has none: only the leader can go on without it.
             broken |= {STORE} & (self._counted - self._senders.keys())
-            return CopyReport(
-                in_sync=frozenset(each.address.machine for each in senders if each.in_sync),
+            return HostReport(
+                in_sync=frozenset(sender.address.machine for sender in senders if sender.in_sync),
                 broken=broken,
-                behind_bytes=max((each.left for each in senders), default=0),
-                superseded=bool(self._superseded),
-                sent_bytes=self._sent_before + sum(each.sent for each in senders),
-                troubles={each.address.machine: each.trouble for each in senders if each.trouble},
+                behind_bytes=max((sender.left for sender in senders), default=0),
+                troubles={sender.address.machine: sender.trouble for sender in senders if sender.trouble},
             )
 
     def close(self) -> None:
@@ -219,8 +182,10 @@ class Replicator:
 
     def _waited_for(self) -> dict[str, PeerSender | None]:
         """The peers that count; one without an address has no sender, and is waited for all the same."""
-        found: dict[str, PeerSender | None] = dict.fromkeys(self._counted)
-        return {**found, **{name: each for name, each in self._senders.items() if each.waited_for or name in found}}
+        senders: dict[str, PeerSender | None] = dict.fromkeys(self._counted)
+        return senders | {
+            name: sender for name, sender in self._senders.items() if sender.waited_for or name in senders
+        }
 
     def _ask(self, folders: Iterable[Path]) -> int:
         entities = {self._entity(folder) for folder in folders}
@@ -253,7 +218,6 @@ class Replicator:
 
     def _drop(self, machine: str) -> None:
         sender = self._senders.pop(machine)
-        self._sent_before += sender.sent
         sender.close()
 
     def _supersede(self, term: int) -> None:
@@ -263,3 +227,7 @@ class Replicator:
                 sender.close()
             self._news.notify_all()
         self._on_kept()
+
+
+NO_COPIES: Copies = Replicator("", Path(), "", on_kept=lambda: None)
+"""The copies of a host without peers: there is nothing to send or to wait for."""

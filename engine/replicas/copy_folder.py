@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from io import BufferedWriter
 from pathlib import Path
 from shutil import rmtree
@@ -23,8 +23,8 @@ from shutil import rmtree
 import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
-from engine.replicas.channel import CopyChanges, Piece, PresentFile, PresentFiles
-from engine.replicas.file_kinds import FOLDERS, has_folder, is_plain, is_replaced, is_sent, kind_of
+from engine.replicas.channel import Commit, Piece, PresentFile, PresentFiles
+from engine.replicas.file_kinds import FOLDERS, digest_of, has_folder, is_plain, is_replaced, is_sent, kind_of
 
 
 class WrongPath(ValueError):
@@ -112,7 +112,7 @@ class CopyTree:
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder, unless something is in it."""
-        self._real = {each for each in self._real if each != folder and not each.startswith(f"{folder}/")}
+        self._real = {real for real in self._real if real != folder and not real.startswith(f"{folder}/")}
         self._step("remove folder")
         try:
             os.rmdir(f"{self._place}/{folder}")  # noqa: PTH106 - as above
@@ -131,18 +131,10 @@ class CopyTree:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(f"{folder}/{entry.name}")
                     else:
-                        found = entry.stat(follow_symlinks=False)
-                        size = -1 if entry.is_symlink() else found.st_size
-                        files.append((entry.name, size, found.st_mtime_ns))
+                        file_stat = entry.stat(follow_symlinks=False)
+                        size = -1 if entry.is_symlink() else file_stat.st_size
+                        files.append((entry.name, size, file_stat.st_mtime_ns))
             yield folder, files
-
-    def digest(self, path: str) -> bytes:
-        """The digest of a file; nothing that a file has if it is none."""
-        try:
-            with os.fdopen(os.open(f"{self._place}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-                return file_digest(file, "sha256").digest()
-        except OSError:
-            return b"?"
 
 
 _LENGTH, _DIGEST = 8, 32
@@ -289,8 +281,8 @@ class CopyFolder:
         self._forget()
         self._tree.forget()
         if self._log.parts():
-            for each in self._log.rounds():
-                self._write(each)
+            for logged in self._log.rounds():
+                self._write(logged)
             self._make_durable()
         for path in self._own.glob("*.waiting"):
             path.unlink()
@@ -316,7 +308,7 @@ class CopyFolder:
                 path = f"{folder}/{name}"
                 # A term has one owner. So a file of the same time and size is the same, unless it was replaced within
                 # a tick of the clock.
-                digest = b"" if known and not is_replaced(path) else self._tree.digest(path)
+                digest = b"" if known and not is_replaced(path) else digest_of(f"{self.place}/{path}")
                 files.append(PresentFile(path, size, mtime_ns, digest))
                 if len(files) >= _PAGE or (digest and size > IN_MEMORY):
                     yield PresentFiles(files, folders)
@@ -334,28 +326,22 @@ class CopyFolder:
                 return
             self._drop_coming()
             self._coming = _Coming(piece, self._waiting(piece.path))
-        if self._coming is None or not self._coming.is_next(piece):
+        if self._coming is None or self._coming.awaited != (piece.path, piece.size, piece.at):
             raise WrongContent(f"a part of {piece.path} is missing at {piece.at}; all of it is sent again")
         if self._coming.take(piece):
             self._coming = None
             self._files[piece.path] = LoggedFile(piece.path, piece.mtime_ns, None)
 
-    def note(self, changes: CopyChanges) -> None:
-        """Take what the next round does besides putting files."""
-        for path in changes.withdrawn:
-            self._files.pop(path, None)
-        for folder in changes.folders:
-            self._tree.check_folder(folder)
-        for path in (*changes.removed, *changes.removed_folders):
-            self._tree.check_removed(path)
-        self._folders += changes.folders
-        self._removed += changes.removed
-        self._removed_folders += changes.removed_folders
-
-    def commit(self) -> LoggedRound:
+    def commit(self, commit: Commit) -> LoggedRound:
         """Let the round count. It is then to be finished, before anything else."""
+        for path in commit.withdrawn:
+            self._files.pop(path, None)
+        for folder in commit.folders:
+            self._tree.check_folder(folder)
+        for path in (*commit.removed, *commit.removed_folders):
+            self._tree.check_removed(path)
         files = sorted(self._files.values(), key=lambda file: kind_of(file.path))
-        done = LoggedRound(files, self._folders, self._removed, self._removed_folders)
+        done = LoggedRound(files, commit.folders, commit.removed, commit.removed_folders)
         if any(file.data is None for file in files):
             # The files that wait must be durable, and no older round may be done again after they have their names.
             self._make_durable()
@@ -399,9 +385,6 @@ class CopyFolder:
     def _forget(self) -> None:
         """Forget what came for a round that does not count."""
         self._files: dict[str, LoggedFile] = {}
-        self._folders: list[str] = []
-        self._removed: list[str] = []
-        self._removed_folders: list[str] = []
         self._in_memory = 0
         self._drop_coming()
 
@@ -429,27 +412,25 @@ class _Coming:
     """A file that comes in parts, or is too large for the memory."""
 
     def __init__(self, first: Piece, waiting: Path) -> None:
-        self._path, self._size = first.path, first.size
+        self.awaited = (first.path, first.size, 0)
+        """The file, and where its next part begins."""
         self._file: BufferedWriter = waiting.open("wb")
-        self._came = 0
         self._digest = sha256()
 
     def close(self) -> None:
         self._file.close()
 
-    def is_next(self, piece: Piece) -> bool:
-        return (piece.path, piece.size, piece.at) == (self._path, self._size, self._came)
-
     def take(self, piece: Piece) -> bool:
         """Take a part; True if it was the last."""
         self._file.write(piece.data)
         self._digest.update(piece.data)
-        self._came += len(piece.data)
-        if self._came < self._size and piece.data:
+        came = piece.at + len(piece.data)
+        self.awaited = (piece.path, piece.size, came)
+        if came < piece.size and piece.data:
             return False
         self.close()
         os.utime(self._file.name, ns=(piece.mtime_ns, piece.mtime_ns))
-        _check(piece, self._digest.digest() if self._came == self._size else b"")
+        _check(piece, self._digest.digest() if came == piece.size else b"")
         return True
 
 

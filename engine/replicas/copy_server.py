@@ -14,17 +14,15 @@ from pathlib import Path
 
 from bridge.files import DiskSpace, Steps, no_steps
 from engine.replicas.channel import (
-    CannotKeep,
     Channel,
-    Commit,
     Confirmed,
-    CopyChanges,
     CopyTls,
     Disconnected,
     Frame,
     Greeting,
-    OwnerRefused,
-    Pieces,
+    PeerRefuses,
+    Refused,
+    Sent,
     TlsFailed,
     WrongSecret,
 )
@@ -59,12 +57,6 @@ def _words(space: DiskSpace, wanted: int) -> str:
 _MOST_STRANGERS = 32
 """Connections that have not proven yet that they know the secret."""
 log = logging.getLogger("braid.host")
-
-
-class _RefusedOwner(Exception):
-    def __init__(self, term: int, why: str) -> None:
-        super().__init__(why)
-        self.frame = OwnerRefused(term=term, why=why)
 
 
 class _HeldCopy:
@@ -127,10 +119,7 @@ class CopyServer:
         """The last one, so that a machine that tries again and again is logged once."""
         self._closed = False
         self._socket = socket.create_server(listen)
-        host, port = self._socket.getsockname()[:2]
-        self.address: tuple[str, int] = (host, port)
-        """Where it listens."""
-        self.at = f"{listen[0]}:{port}"
+        self.at = f"{listen[0]}:{self._socket.getsockname()[1]}"
         """Where others connect: by the name that was given, since a certificate may be for the name alone."""
         threading.Thread(target=self._accept, name="takes copies", daemon=True).start()
 
@@ -167,10 +156,10 @@ class CopyServer:
             channels, held = set(self._channels), list(self._held.values())
         for channel in channels:
             channel.hang_up()
-        for each in held:
+        for copy in held:
             # Until the frame that it has is worked off.
-            with each.using:
-                each.owner = None
+            with copy.using:
+                copy.owner = None
 
     def _of(self, host: str) -> _HeldCopy:
         with self._using:
@@ -227,8 +216,8 @@ class CopyServer:
             held.trouble = ""
             while not self._closed:
                 self._take(channel.receive(), held, channel)
-        except _RefusedOwner as error:
-            channel.part(error.frame)
+        except PeerRefuses as error:
+            channel.part(Refused(why=str(error), term=error.term))
         except Disconnected:
             raise
         except (WrongContent, WrongPath) as error:
@@ -240,7 +229,9 @@ class CopyServer:
             with held.using:
                 if held.owner is channel:
                     held.owner = None
-                    self._settle(held)
+                    if held.folder is not None:
+                        with suppress(OSError):
+                            held.folder.recover()
 
     def _begin(self, greeting: Greeting, held: _HeldCopy, channel: Channel) -> None:
         """Take the place of an earlier connection of the host's owner, and say what is here."""
@@ -249,10 +240,10 @@ class CopyServer:
         with held.using:
             place = self._place(greeting.host)
             if place is None:
-                raise _RefusedOwner(held.least, f"machine {self._machine} keeps no copy of {greeting.host}")
+                raise PeerRefuses(f"machine {self._machine} keeps no copy of {greeting.host}", held.least)
             folder = held.at(place, self._step)
             if greeting.term < held.least:
-                raise _RefusedOwner(held.least, f"{greeting.host} has another carrier, of term {held.least}")
+                raise PeerRefuses(f"{greeting.host} has another carrier, of term {held.least}", held.least)
             self._check_room()
             held.hang_up()
             held.owner, held.least = channel, greeting.term
@@ -264,31 +255,23 @@ class CopyServer:
     def _take(self, frame: Frame, held: _HeldCopy, channel: Channel) -> None:
         with held.using:
             if held.owner is not channel or (folder := held.folder) is None:
-                raise _RefusedOwner(held.least, "the host has another carrier, or another connection of this one")
-            match frame:
-                case Pieces():
-                    self._check_room()
-                    for piece in frame.pieces:
-                        folder.take(piece)
-                case CopyChanges():
-                    folder.note(frame)
-                case Commit():
-                    done = folder.commit()
-                    # It counts, so the owner need not wait until the files are written too.
-                    with suppress(OSError):
-                        channel.send(Confirmed(number=frame.number))
-                    folder.finish(done, whole=frame.whole)
-                case _:
-                    raise WrongContent(f"an owner sent a {type(frame).__name__}")
-
-    def _settle(self, held: _HeldCopy) -> None:
-        if held.folder is not None:
-            with suppress(OSError):
-                held.folder.recover()
+                raise PeerRefuses("the host has another carrier, or another connection of this one", held.least)
+            if not isinstance(frame, Sent):
+                raise WrongContent(f"an owner sent a {type(frame).__name__}")
+            if frame.pieces:
+                self._check_room()
+            for piece in frame.pieces:
+                folder.take(piece)
+            if frame.commit is not None:
+                done = folder.commit(frame.commit)
+                # It counts, so the owner need not wait until the files are written too.
+                with suppress(OSError):
+                    channel.send(Confirmed())
+                folder.finish(done, whole=frame.commit.whole)
 
     def _report(self, channel: Channel, greeting: Greeting, held: _HeldCopy, why: str) -> None:
         # Owners try again every second.
         if why != held.trouble:
             log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
         held.trouble = why
-        channel.part(CannotKeep(why=why))
+        channel.part(Refused(why=why))

@@ -25,7 +25,9 @@ Nothing else is sent: no folder `spark` of a job, no folder `tmp`, no name with 
 from users, no `swept` folder of a host. Empty folders are sent, because a spool without a log was never filled.
 """
 
+import os
 from enum import IntEnum
+from hashlib import file_digest
 
 FOLDERS = ("jobs", "spools", "hosts")
 """The folders of a root that belong to a host."""
@@ -123,3 +125,12 @@ def is_plain(path: str) -> bool:
     """Whether a path leads to something in the folders of a host, whatever it is."""
     parts = path.split("/")
     return len(parts) > 1 and parts[0] in FOLDERS and not any(part in {"", ".", ".."} or "\0" in part for part in parts)
+
+
+def digest_of(path: str) -> bytes:
+    """The digest of a file on the disk; nothing that a file has if it is none."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            return file_digest(file, "sha256").digest()
+    except OSError:
+        return b"?"

@@ -9,63 +9,103 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from bridge.machine import BackOff
 from engine.replicas.channel import (
     PIECE_BYTES,
-    CannotKeep,
     Channel,
     Commit,
     Confirmed,
-    CopyChanges,
     CopyTls,
     Disconnected,
     Frame,
-    FrameChannel,
     Greeting,
-    OwnerRefused,
+    PeerRefuses,
     Piece,
-    Pieces,
     PresentFile,
     PresentFiles,
+    Refused,
+    Sent,
 )
-from engine.replicas.file_kinds import is_replaced, kind_of
+from engine.replicas.file_kinds import digest_of, is_replaced, kind_of
 from engine.replicas.root_look import FileVersion, RootLook, Tree
 
-_PAGE = 2000
-"""Paths in one frame of changes, and files in one frame."""
+_PIECE_HEAD = 512
+"""What a piece counts for besides its bytes, so that one frame has not too many."""
 _LONGEST_REST = 0.5
 """Seconds for which a copy that nobody counts on rests at most, after each frame."""
 _TICK = 50_000_000
 """Nanoseconds within which a file may be replaced without getting another time."""
 PORTION = 64 << 20
 """Bytes after which a copy that nobody counts on is committed in between, so that a break costs no more."""
+F = TypeVar("F", bound=Frame)
 
 
-class PeerRefuses(ConnectionError):
-    """A peer takes nothing from this owner."""
+class CopyConnection(Protocol):
+    """A connection to what keeps a copy, a peer or a store; used by one thread. Both calls may raise PeerRefuses."""
 
-    def __init__(self, term: int, why: str) -> None:
-        super().__init__(why)
-        self.term = term
-        """The highest term of the host that the peer knows."""
+    def begin(self, greeting: Greeting) -> Iterator[PresentFiles]:
+        """Say whose files are about to come; all that is there."""
+
+    def send(self, sent: Sent) -> int:
+        """Send files; with a commit, this returns once they are durable there. Returns the bytes that were sent."""
+
+    def hang_up(self) -> None:
+        """End the connection; who uses it gets an error. From any thread."""
+
+    def close(self) -> None:
+        """End the connection, and give its resources back."""
 
 
-class PeerTrouble(ConnectionError):
-    """A peer cannot do its part for now."""
+class PeerConnection:
+    """A connection to a machine that keeps a copy."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.hang_up = channel.hang_up
+        self.close = channel.close
+
+    def begin(self, greeting: Greeting) -> Iterator[PresentFiles]:
+        """Greet the machine; the files that it has."""
+        self._channel.send(greeting)
+        is_last = False
+        while not is_last:
+            yield (present := self._answer(PresentFiles))
+            is_last = present.last
+
+    def send(self, sent: Sent) -> int:
+        """Send files, and wait for the confirmation of a commit."""
+        try:
+            size = self._channel.send(sent)
+        except Disconnected:
+            # The peer may have said why.
+            with suppress(Disconnected):
+                self._answer(Confirmed)
+            raise
+        if sent.commit is not None:
+            self._answer(Confirmed)
+        return size
+
+    def _answer(self, kind: type[F]) -> F:
+        answer = self._channel.receive()
+        if isinstance(answer, Refused):
+            raise PeerRefuses(answer.why, answer.term)
+        if not isinstance(answer, kind):
+            raise Disconnected(f"the peer answered with a {type(answer).__name__}")
+        return answer
 
 
 class CopyLine:
     """The copy of a root at a peer, over one connection; used by one thread."""
 
-    def __init__(self, channel: FrameChannel, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
+    def __init__(self, connection: CopyConnection, root: Path, *, on_sent: Callable[[int, int], None]) -> None:
         """`on_sent` is called with the bytes that were just sent, and with those of files that are left."""
-        self._channel = channel
+        self._connection = connection
         self._root = str(root)
         self._on_sent = on_sent
         self.known: Tree = {}
@@ -73,21 +113,17 @@ class CopyLine:
         self._present: dict[str, PresentFile] = {}
         """Files that the peer had from the start, and that were not compared yet."""
         self._waiting: dict[str, FileVersion] = {}
-        """Files that were sent for the next round."""
+        """Files that were sent for the next round, or whose pieces wait to be."""
         self._unsure: set[str] = set()
         """Files that may have been replaced unnoticed just after they were read."""
-        self._number = 0
+        self._pieces: list[Piece] = []
         self._left = 0
         self.changes = 0
         """How many rounds changed the copy."""
 
     def greet(self, greeting: Greeting) -> None:
         """Ask what the peer has."""
-        self._channel.send(greeting)
-        while True:
-            present = self._answer()
-            if not isinstance(present, PresentFiles):
-                raise Disconnected(f"the peer answered the greeting with a {type(present).__name__}")
+        for present in self._connection.begin(greeting):
             for folder in present.folders:
                 self.known.setdefault(folder, {})
             for file in present.files:
@@ -95,25 +131,23 @@ class CopyLine:
                 self.known.setdefault(folder, {})[name] = FileVersion(file.size, file.mtime_ns, 0)
                 self._present[file.path] = file
             self._on_sent(0, 0)
-            if present.last:
-                return
 
-    def bring(self, found: Tree, *, whole: bool, in_portions: bool) -> bool:
-        """Bring the copy to what was found; False if a file went before it was sent, so that it takes another look.
+    def bring(self, seen: Tree, *, whole: bool, in_portions: bool) -> bool:
+        """Bring the copy to what was seen; False if a file went before it was sent, so that it takes another look.
 
-        `whole` says that everything was looked at, and what was not found is gone.
+        `whole` says that everything was looked at, and what was not seen is gone.
         """
         if self._present:
-            self._compare(found)
-        if not self._send_files(self._differing(found), in_portions=in_portions):
+            self._compare(seen)
+        if not self._send_files(self._differing(seen), in_portions=in_portions):
             return False
-        changed = self._send_changes(found, whole=whole)
-        changed = changed or bool(self._waiting)
+        commit = self._commit(seen, whole=whole)
+        changed = bool(commit.folders or commit.removed or commit.removed_folders or self._waiting)
         # Without changes, it shows that the peer is still there.
-        if changed or whole:
-            self._commit(whole=whole)
+        if changed or whole or commit.withdrawn:
+            self._send(commit)
         self.changes += changed
-        self.known = dict(found) if whole else {**self.known, **found}
+        self.known = dict(seen) if whole else {**self.known, **seen}
         self._waiting.clear()
         for path in self._unsure:
             folder, _, name = path.rpartition("/")
@@ -122,68 +156,63 @@ class CopyLine:
         self._unsure.clear()
         return True
 
-    def _compare(self, found: Tree) -> None:
+    def _compare(self, seen: Tree) -> None:
         """Take the files that the peer had for our own if they are the same."""
         for path, file in self._present.items():
             folder, _, name = path.rpartition("/")
-            version = found.get(folder, {}).get(name)
+            version = seen.get(folder, {}).get(name)
             if version is None or (version.size, version.mtime_ns) != (file.size, file.mtime_ns):
                 continue
-            if not file.digest or file.digest == self._digest(path):
+            if not file.digest or file.digest == digest_of(f"{self._root}/{path}"):
                 self.known[folder][name] = version
         self._present.clear()
 
-    def _differing(self, found: Tree) -> list[tuple[str, FileVersion]]:
+    def _differing(self, seen: Tree) -> list[tuple[str, FileVersion]]:
         """The files that the peer does not have, in the order in which it writes them."""
         differing = [
-            (f"{folder}/{name}", version)
-            for folder, files in found.items()
+            (path, version)
+            for folder, files in seen.items()
             if files is not (had := self.known.get(folder, {}))
             for name, version in files.items()
-            if had.get(name) != version
+            if had.get(name) != version and self._waiting.get(path := f"{folder}/{name}") != version
         ]
-        return sorted(
-            (each for each in differing if self._waiting.get(each[0]) != each[1]), key=lambda each: kind_of(each[0])
-        )
+        return sorted(differing, key=lambda file: kind_of(file[0]))
 
-    def _send_files(self, files: Iterable[tuple[str, FileVersion]], *, in_portions: bool) -> bool:
-        """Send files; False if some are gone or were replaced."""
-        files = list(files)
-        self._left = sum(version.size for _, version in files)
-        pieces: list[Piece] = []
+    def _send_files(self, files: list[tuple[str, FileVersion]], *, in_portions: bool) -> bool:
+        """Send files, but keep what fills no frame for the next one; False if some are gone or were replaced."""
+        self._left = sum(version.size for _, version in files) + sum(len(piece.data) for piece in self._pieces)
         size = since = 0
         complete = True
-        pace = _BackgroundPace()
+        begun = time.monotonic()
         for path, version in files:
             try:
-                for piece in self._pieces(path, version):
-                    pieces.append(piece)
-                    size += len(piece.data)
-                    if size >= PIECE_BYTES or len(pieces) >= _PAGE:
-                        self._send(Pieces(pieces=pieces))
-                        pieces, size = [], 0
+                for piece in self._read(path, version):
+                    self._pieces.append(piece)
+                    size += len(piece.data) + _PIECE_HEAD
+                    if size >= PIECE_BYTES:
+                        self._send()
+                        size = 0
                         if in_portions:
-                            pace.rest()
+                            # What others wait for gets half of the time.
+                            time.sleep(min(time.monotonic() - begun, _LONGEST_REST))
+                            begun = time.monotonic()
             except FileNotFoundError:
                 complete = False
                 continue
             self._waiting[path] = version
             since += version.size
             if in_portions and since > PORTION:
-                self._send(Pieces(pieces=pieces))
-                pieces, size, since = [], 0, 0
-                self._commit(whole=False, portion=True)
+                self._send(Commit(whole=False, portion=True))
                 self._note_portion()
-        if pieces:
-            self._send(Pieces(pieces=pieces))
+                size = since = 0
         return complete
 
-    def _pieces(self, path: str, version: FileVersion) -> Iterator[Piece]:
+    def _read(self, path: str, version: FileVersion) -> Iterator[Piece]:
         """The parts of a file. Raises FileNotFoundError if it is not there any more."""
         handle = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "rb", buffering=0) as file:
-            now, found = time.time_ns(), os.fstat(handle)
-            if (found.st_size, found.st_mtime_ns, found.st_ino) != version:
+            now, there = time.time_ns(), os.fstat(handle)
+            if (there.st_size, there.st_mtime_ns, there.st_ino) != version:
                 raise FileNotFoundError(path)
             if now - version.mtime_ns < _TICK and is_replaced(path):
                 self._unsure.add(path)
@@ -200,41 +229,32 @@ class CopyLine:
                 if last:
                     return
 
-    def _send_changes(self, found: Tree, *, whole: bool) -> bool:
-        """Send what changes besides files; False if nothing does."""
-        folders = sorted(found.keys() - self.known.keys())
+    def _commit(self, seen: Tree, *, whole: bool) -> Commit:
+        """The end of a round, with what changes besides files."""
         withdrawn = [
             path
             for path, version in self._waiting.items()
-            if found.get((parts := path.rpartition("/"))[0], {}).get(parts[2]) != version
+            if seen.get((parts := path.rpartition("/"))[0], {}).get(parts[2]) != version
         ]
+        for path in withdrawn:
+            del self._waiting[path]
         removed = [
             f"{folder}/{name}"
-            for folder, files in found.items()
+            for folder, files in seen.items()
             if files is not (had := self.known.get(folder, {}))
             for name in had.keys() - files.keys()
         ]
-        gone = sorted(self.known.keys() - found.keys(), reverse=True) if whole else []
+        gone = sorted(self.known.keys() - seen.keys(), reverse=True) if whole else []
         removed += [f"{folder}/{name}" for folder in gone for name in self.known[folder]]
         # What needs others goes before them.
         removed.sort(key=kind_of, reverse=True)
-        gone = [folder for folder in gone if "/" in folder]
-        for path in withdrawn:
-            del self._waiting[path]
-        names = ("folders", "withdrawn", "removed", "removed_folders")
-        for name, paths in zip(names, (folders, withdrawn, removed, gone), strict=True):
-            for first in range(0, len(paths), _PAGE):
-                self._send(CopyChanges(**{name: paths[first : first + _PAGE]}))
-        return bool(folders or removed or gone)
-
-    def _commit(self, *, whole: bool, portion: bool = False) -> None:
-        """Let all that was sent count, and wait until the peer has confirmed it."""
-        self._number += 1
-        self._send(Commit(number=self._number, whole=whole, portion=portion))
-        answer = self._answer()
-        if answer != Confirmed(number=self._number):
-            raise Disconnected(f"the peer answered a round with a {type(answer).__name__}")
-        self._on_sent(0, self._left)
+        return Commit(
+            whole=whole,
+            folders=sorted(seen.keys() - self.known.keys()),
+            withdrawn=withdrawn,
+            removed=removed,
+            removed_folders=[folder for folder in gone if "/" in folder],
+        )
 
     def _note_portion(self) -> None:
         for path, version in self._waiting.items():
@@ -245,44 +265,12 @@ class CopyLine:
             files[name] = version
         self._waiting.clear()
 
-    def _send(self, frame: Frame) -> None:
-        try:
-            size = self._channel.send(frame)
-        except Disconnected:
-            # The peer may have said why.
-            with suppress(Disconnected):
-                self._answer()
-            raise
-        if isinstance(frame, Pieces):
-            self._left -= sum(len(piece.data) for piece in frame.pieces)
+    def _send(self, commit: Commit | None = None) -> None:
+        """Send the pieces that wait; with a commit, let all that was sent count."""
+        pieces, self._pieces = self._pieces, []
+        size = self._connection.send(Sent(pieces, commit))
+        self._left -= sum(len(piece.data) for piece in pieces)
         self._on_sent(size, self._left)
-
-    def _answer(self) -> Frame:
-        answer = self._channel.receive()
-        if isinstance(answer, OwnerRefused):
-            raise PeerRefuses(answer.term, answer.why)
-        if isinstance(answer, CannotKeep):
-            raise PeerTrouble(answer.why)
-        return answer
-
-    def _digest(self, path: str) -> bytes:
-        try:
-            with Path(f"{self._root}/{path}").open("rb") as file:
-                return file_digest(file, "sha256").digest()
-        except OSError:
-            return b"?"
-
-
-class _BackgroundPace:
-    """The pace of a copy that nobody counts on: it leaves half of the time to what others wait for."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-
-    def rest(self) -> None:
-        """Rest for as long as the last frame took to be read and sent."""
-        time.sleep(min(time.monotonic() - self._since, _LONGEST_REST))
-        self._since = time.monotonic()
 
 
 class _Portion(dict[str, FileVersion]):
@@ -308,7 +296,7 @@ class Destination(Protocol):
     def machine(self) -> str:
         """Its name."""
 
-    def connect(self, host: str, root: Path, tls: CopyTls | None, on_answer: Callable[[], None]) -> FrameChannel:
+    def connect(self, host: str, root: Path, tls: CopyTls | None, on_answer: Callable[[], None]) -> CopyConnection:
         """Connect to it, for the copy of a host's root; `on_answer` is called whenever it shows that it is there."""
 
 
@@ -320,9 +308,9 @@ class PeerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Its address, host:port."""
     secret: str
 
-    def connect(self, _host: str, _root: Path, tls: CopyTls | None, _on_answer: Callable[[], None]) -> Channel:
-        """Connect to the machine; it answers frames alone."""
-        return Channel.to(self.at, self.secret, tls)
+    def connect(self, _host: str, _root: Path, tls: CopyTls | None, _on_answer: Callable[[], None]) -> CopyConnection:
+        """Connect to the machine, which shows that it is there only by what it answers."""
+        return PeerConnection(Channel.to(self.at, self.secret, tls))
 
 
 class PeerSender:
@@ -366,7 +354,7 @@ class PeerSender:
         self._wanted: set[str] = set()
         self._wants_all = True
         self._reached = time.monotonic()
-        self._channel: FrameChannel | None = None
+        self._connection: CopyConnection | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"sends copies to {address.machine}", daemon=True)
 
@@ -399,8 +387,8 @@ class PeerSender:
     def close(self) -> None:
         """Send nothing more; with `news` held."""
         self._closed = True
-        if self._channel is not None:
-            self._channel.hang_up()
+        if self._connection is not None:
+            self._connection.hang_up()
         self._news.notify_all()
 
     def join(self) -> None:
@@ -436,33 +424,33 @@ class PeerSender:
                 self._news.wait_for(lambda: self._closed, timeout=_BACK_OFF.after(failures))
 
     def _connect(self) -> CopyLine:
-        channel = self.address.connect(self.greeting.host, self._root, self._tls, self._touch)
+        connection = self.address.connect(self.greeting.host, self._root, self._tls, self._touch)
         with self._news:
-            self._channel = channel
+            self._connection = connection
             if self._closed:
-                channel.hang_up()
-        line = CopyLine(channel, self._root, on_sent=self._count)
+                connection.hang_up()
+        line = CopyLine(connection, self._root, on_sent=self._count)
         line.greet(self.greeting)
         return line
 
     def _hang_up(self) -> None:
         with self._news:
-            channel, self._channel = self._channel, None
+            connection, self._connection = self._connection, None
             self._had, self.known = self.known or self._had, {}
             if not self.in_sync:
                 # Nobody has heard that it counts.
                 self.waited_for = self.counted
-        if channel is not None:
-            channel.close()
+        if connection is not None:
+            connection.close()
 
     def _count_missing(self, look: RootLook) -> None:
         """Note what a peer that is away does not have by now."""
         with suppress(OSError):
-            if (found := look.whole(self._had)) is not None:
+            if (seen := look.whole(self._had)) is not None:
                 had = self._had
                 self.left = sum(
                     version.size
-                    for folder, files in found.items()
+                    for folder, files in seen.items()
                     for name, version in files.items()
                     if had.get(folder, {}).get(name) != version
                 )
@@ -511,8 +499,8 @@ class PeerSender:
             if wanted is not None and looks > 1:
                 # What was looked at does not hold together without the rest, or not any more.
                 wanted = None
-            found = look.whole(line.known) if wanted is None else look.part(wanted, line.known)
-            if found is not None and line.bring(found, whole=wanted is None, in_portions=in_portions):
+            seen = look.whole(line.known) if wanted is None else look.part(wanted, line.known)
+            if seen is not None and line.bring(seen, whole=wanted is None, in_portions=in_portions):
                 return wanted is None
             if looks % _LOOKS == 0:
                 self._note("the host's files change faster than they can be sent")

@@ -75,10 +75,10 @@ class RootFolders:
         before = self._seen.get(folder, NO_FOLDER)
         try:
             # Only the folders of the root itself may be links, such as to another disk.
-            found = os.stat(path, follow_symlinks="/" not in folder)  # noqa: PTH116 - a path for each folder costs more
-            if not stat.S_ISDIR(found.st_mode):
+            folder_stat = os.stat(path, follow_symlinks="/" not in folder)  # noqa: PTH116 - a path for each folder costs more
+            if not stat.S_ISDIR(folder_stat.st_mode):
                 return NO_FOLDER
-            stamp = (found.st_ino, found.st_mtime_ns)
+            stamp = (folder_stat.st_ino, folder_stat.st_mtime_ns)
             if before.sure and before.stamp == stamp:
                 return before
             now = time.time_ns()
@@ -89,14 +89,16 @@ class RootFolders:
         if files == before.files:
             # So that it can be seen at once that nothing changed.
             files = before.files
-        seen = SeenFolder(stamp=stamp, sure=now - found.st_mtime_ns > _COARSE, files=files, folders=tuple(folders))
+        seen = SeenFolder(
+            stamp=stamp, sure=now - folder_stat.st_mtime_ns > _COARSE, files=files, folders=tuple(folders)
+        )
         self._seen[folder] = seen
         return seen
 
     def forget(self, folder: str) -> None:
         """Forget a folder and all in it, because another one has its name."""
-        for each in [each for each in self._seen if each == folder or each.startswith(f"{folder}/")]:
-            del self._seen[each]
+        for seen in [seen for seen in self._seen if seen == folder or seen.startswith(f"{folder}/")]:
+            del self._seen[seen]
 
     def _listed(self, folder: str, path: str, before: Files) -> tuple[Files, list[str]]:
         files: Files = {}
@@ -113,8 +115,8 @@ class RootFolders:
                         folders.append(name)
                 elif has_file(f"{folder}/{name}") and entry.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):
-                        found = entry.stat(follow_symlinks=False)
-                        files[name] = FileVersion(found.st_size, found.st_mtime_ns, found.st_ino)
+                        file_stat = entry.stat(follow_symlinks=False)
+                        files[name] = FileVersion(file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ino)
         return files, folders
 
 
@@ -152,13 +154,14 @@ class NeedsReader:
                 version,
                 PlanNeeds(
                     frozenset(f"spools/{spool_folder(Path(), stream).name}" for stream in plan.streams),
-                    frozenset(f"jobs/{quote(each.job, safe='')}" for each in plan.imports) - {job},
+                    frozenset(f"jobs/{quote(state.job, safe='')}" for state in plan.imports) - {job},
                 ),
             )
         self._read[job] = now
-        needs = [each for _, each in now.values()]
+        needs = [needed for _, needed in now.values()]
         return PlanNeeds(
-            frozenset().union(*(each.spools for each in needs)), frozenset().union(*(each.jobs for each in needs))
+            frozenset().union(*(needed.spools for needed in needs)),
+            frozenset().union(*(needed.jobs for needed in needs)),
         )
 
 
@@ -222,9 +225,9 @@ class RootLook:
     def _look(self, early: Tree, kept: set[str], known: Tree, *, whole: bool) -> Tree | None:
         """List what was noted again, in order; nothing is removed from the spools that are kept."""
         late = [(_turn(folder), folder) for folder in early]
-        late += [(_turn(each), each) for spool in kept for each in (spool, f"{spool}/log", f"{spool}/consumers")]
+        late += [(_turn(place), place) for spool in kept for place in (spool, f"{spool}/log", f"{spool}/consumers")]
         heapify(late)
-        found: Tree = {}
+        look: Tree = {}
         planned: dict[str, int] = {}
         while late:
             turn, folder = heappop(late)
@@ -234,7 +237,7 @@ class RootLook:
             seen = self._folders.seen(folder)
             if seen is NO_FOLDER:
                 continue
-            found[folder] = seen.files
+            look[folder] = seen.files
             for name in seen.folders if folder.startswith("jobs/") else ():
                 inner = f"{folder}/{name}"
                 # Something new may only be taken up while what it needs is still to be listed.
@@ -247,15 +250,15 @@ class RootLook:
                     return None
                 for spool in needs.spools - kept:
                     kept.add(spool)
-                    for each in (spool, f"{spool}/log"):
-                        heappush(late, (_turn(each), each))
-        return found if self._holds_together(found, early, kept, known, planned) else None
+                    for place in (spool, f"{spool}/log"):
+                        heappush(late, (_turn(place), place))
+        return look if self._holds_together(look, early, kept, known, planned) else None
 
     def _holds_together(
-        self, found: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
+        self, look: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
     ) -> bool:
         """Whether the listed files need nothing that came and went meanwhile; what went meanwhile is added again."""
-        for folder, listed in found.items():
+        for folder, listed in look.items():
             files = listed
             had = known.get(folder, {})
             noted = had if _entity(folder) in kept else early.get(folder, {})
@@ -265,19 +268,19 @@ class RootLook:
             if any(had.get(name) != noted[name] for name in gone):
                 return False
             if gone:
-                found[folder] = files = {**files, **{name: had[name] for name in gone}}
+                look[folder] = files = {**files, **{name: had[name] for name in gone}}
                 if _has_gap(folder, files):
                     return False
-            if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(found, folder, files, noted):
+            if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(look, folder, files, noted):
                 return False
         for records, last in planned.items():
-            _cut_off(found, records, last, known)
-        spools = (folder for folder in found if folder.startswith("spools/") and folder.count("/") == 1)
-        return all(self._agrees(spool, found, known if spool in kept else early) for spool in spools)
+            _cut_off(look, records, last, known)
+        spools = (folder for folder in look if folder.startswith("spools/") and folder.count("/") == 1)
+        return all(self._agrees(spool, look, known if spool in kept else early) for spool in spools)
 
-    def _agrees(self, spool: str, found: Tree, noted: Tree) -> bool:
+    def _agrees(self, spool: str, look: Tree, noted: Tree) -> bool:
         """Whether the mark of a spool is not beyond its log: the files up to it came and went meanwhile."""
-        mark, log = found[spool].get(_MARK), found.get(f"{spool}/log", {})
+        mark, log = look[spool].get(_MARK), look.get(f"{spool}/log", {})
         if mark is None:
             return True
         agreed = self._agreed.get(spool)
@@ -315,24 +318,24 @@ def _entity(folder: str) -> str:
     return "/".join(folder.split("/", 2)[:2])
 
 
-def _as_noted(found: Tree, job: str, files: Files, noted: Files) -> bool:
+def _as_noted(look: Tree, job: str, files: Files, noted: Files) -> bool:
     """Take the published position of a job as it was noted; False if another job has its name since."""
     if noted.get(_LEASE) not in {None, files.get(_LEASE)}:
         return False
     if files.get(_PUBLISHED) != (before := noted.get(_PUBLISHED)):
-        found[job] = {name: version for name, version in files.items() if name != _PUBLISHED}
+        look[job] = {name: version for name, version in files.items() if name != _PUBLISHED}
         if before is not None:
-            found[job][_PUBLISHED] = before
+            look[job][_PUBLISHED] = before
     return True
 
 
-def _cut_off(found: Tree, records: str, last: int, known: Tree) -> None:
+def _cut_off(look: Tree, records: str, last: int, known: Tree) -> None:
     """Leave out what is of batches that were planned only after the look came to records: some of it may be gone."""
     for folder in (records, f"{records}/ends", f"{records}/shards"):
-        files, had = found.get(folder, {}), known.get(folder, {})
+        files, had = look.get(folder, {}), known.get(folder, {})
         late = {name for name in files if _batch(name) > last and name not in had}
         if late:
-            found[folder] = {name: version for name, version in files.items() if name not in late}
+            look[folder] = {name: version for name, version in files.items() if name not in late}
 
 
 def _batch(name: str) -> int:

@@ -1,9 +1,8 @@
 """The copy of a host in object storage: an owner keeps it there, and an empty machine is restored from it.
 
-To the owner's sender the store is one more peer: its connection answers frames as a machine would, and keeps their
-files in objects. What is written for one round is in one object, unless it is long. From time to time the latest state
-is written, and everything that it does not need is removed. So a store has at most about twice the bytes of the host's
-files, and few objects: what outlived its round is gathered in packs.
+To the owner's sender the store is one more peer. What is written for one round is in one object, unless it is long.
+From time to time the latest state is written, and everything that it does not need is removed. So a store has at most
+about twice the bytes of the host's files, and few objects: what outlived its round is gathered in packs.
 
 A machine that has nothing else fills the root of its host from the store. An operator requests that, and the request
 lies in the root that is to be filled.
@@ -11,8 +10,9 @@ lies in the root that is to be filled.
 
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -22,19 +22,15 @@ import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.channel import (
-    CannotKeep,
     Commit,
-    Confirmed,
-    CopyChanges,
     CopyTls,
     Disconnected,
-    Frame,
     Greeting,
-    OwnerRefused,
+    PeerRefuses,
     Piece,
-    Pieces,
     PresentFile,
     PresentFiles,
+    Sent,
 )
 from engine.replicas.copy_folder import CopyTree, sync_all
 from engine.replicas.file_kinds import FOLDERS, is_replaced, kind_of
@@ -43,7 +39,6 @@ from engine.replicas.store_objects import (
     PACKS,
     ROUNDS,
     STATES,
-    HigherTerm,
     LatestState,
     Sitting,
     StoreAway,
@@ -68,20 +63,15 @@ MOST_ROUNDS = 64
 """Rounds after which a state is written."""
 
 
+@dataclass(slots=True, eq=False)
 class IncomingFile:
     """A file of the next round, as far as it came."""
 
-    def __init__(self, path: str, size: int, mtime_ns: int) -> None:
-        self.path = path
-        self.size = size
-        self.mtime_ns = mtime_ns
-        self.digest = b""
-        self.parts: list[StoredPart] = []
-
-    @property
-    def came(self) -> int:
-        """The bytes that came."""
-        return sum(part.size for part in self.parts)
+    path: str
+    size: int
+    mtime_ns: int
+    digest: bytes = b""
+    parts: list[StoredPart] = field(default_factory=list)
 
     def stored(self) -> StoredFile:
         """The file, once all of it came."""
@@ -94,10 +84,11 @@ class StoreWriter:
     def __init__(self, objects: StoreObjects, sitting: Sitting, before: LatestState, claim: StoredClaim) -> None:
         """Begins with a state of its own, so that it is known whose files they are."""
         self._objects = objects
-        self._sitting = sitting
+        self.sitting = sitting
         self._claim = claim
         self.files = before.files.copy()
-        self._whole = before.whole
+        self.is_whole = before.whole
+        """Whether a host could begin from what was written."""
         self._number = self._packs = 0
         self._rounds = self._bytes = 0
         """The rounds since the last state, and their bytes."""
@@ -109,7 +100,7 @@ class StoreWriter:
         self._write_state()
         sitting.check()
 
-    def add(self, file: "IncomingFile", data: bytes) -> None:
+    def add(self, file: IncomingFile, data: bytes) -> None:
         """Add a part to a file of the next round."""
         if not data:
             return
@@ -123,12 +114,12 @@ class StoreWriter:
     def write(self, done: StoredRound) -> None:
         """Write a round. It counts if this does not raise."""
         self._number += 1
-        name = f"{ROUNDS}/{self._sitting.name}-{self._number:010d}"
+        name = f"{ROUNDS}/{self.sitting.name}-{self._number:010d}"
         payload = self._payloads[name] = bytes(self._payload)
         self._objects.put(name, payload, done)
-        self._sitting.check()
+        self.sitting.check()
         self.files.apply(done, name)
-        self._whole = not done.portion
+        self.is_whole = not done.portion
         self._rounds += 1
         self._bytes += len(self._payload)
 
@@ -136,19 +127,10 @@ class StoreWriter:
         """Forget what was added for a round."""
         self._payload, self._open = bytearray(), []
 
-    def check(self) -> None:
-        """Raise if the store is another's by now, or away."""
-        self._sitting.check()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether a host could begin from what was written."""
-        return self._whole
-
     @property
     def is_full(self) -> bool:
         """Whether it is time for a state; one that no host could begin from would take the place of one that could."""
-        return self._whole and (self._rounds >= MOST_ROUNDS or self._bytes >= PACK_BYTES)
+        return self.is_whole and (self._rounds >= MOST_ROUNDS or self._bytes >= PACK_BYTES)
 
     def gather(self) -> None:
         """Write the latest state, and remove what it does not need."""
@@ -164,17 +146,17 @@ class StoreWriter:
         # Those with the least first, and not all at once: rounds wait meanwhile.
         moving = {*rounds, *sorted(worn, key=lambda name: live[name])[:MOST_MOVED]}
         self._move(moving)
-        needed = {*self.files.live(), self._write_state(), f"{CLAIM_FOLDER}/{self._sitting.name}"}
-        self._sitting.check()
+        needed = {*self.files.live(), self._write_state(), f"{CLAIM_FOLDER}/{self.sitting.name}"}
+        self.sitting.check()
         # What came meanwhile is not in the list. A higher sitting begins from this state, or from a later one.
         self._objects.remove(name for name in sorted(there) if name not in needed)
 
     def _write_state(self) -> str:
-        name = f"{STATES}/{self._sitting.name}-{self._number:010d}"
+        name = f"{STATES}/{self.sitting.name}-{self._number:010d}"
         state = StoredState(
             root=self._claim.root,
             machine=self._claim.machine,
-            whole=self._whole,
+            whole=self.is_whole,
             files=tuple(self.files.files.values()),
             folders=tuple(self.files.folders),
         )
@@ -191,7 +173,7 @@ class StoreWriter:
             content = self._payloads.get(name)
             if content is None:
                 content, _ = self._objects.get(name, msgspec.Raw)
-            for part in self._parts_in(name):
+            for part in [part for part in self.files.parts() if part.object == name]:
                 if payload and len(payload) + part.size > PACK_BYTES:
                     moved |= self._packed(payload, waiting)
                     payload, waiting = bytearray(), []
@@ -204,12 +186,6 @@ class StoreWriter:
                 self.files.files[path] = msgspec.structs.replace(
                     file, parts=tuple(moved.get(part, part) for part in file.parts)
                 )
-
-    def _parts_in(self, name: str) -> Iterator[StoredPart]:
-        for file in self.files.files.values():
-            for part in file.parts:
-                if part.object == name:
-                    yield part
 
     def _packed(self, payload: bytearray, parts: list[StoredPart]) -> dict[StoredPart, StoredPart]:
         name, at = self._pack(payload), 0
@@ -228,7 +204,7 @@ class StoreWriter:
 
     def _pack(self, payload: bytearray) -> str:
         self._packs += 1
-        name = f"{PACKS}/{self._sitting.name}-{self._packs:010d}"
+        name = f"{PACKS}/{self.sitting.name}-{self._packs:010d}"
         self._objects.put(name, bytes(payload))
         return name
 
@@ -237,48 +213,56 @@ _DEPLOYMENT = "deployment"
 """The file of a host with the id of its deployment."""
 _PROBE = 10.0
 """Seconds without a round after which it is seen whether the store is still there, and whose it is."""
-_ANSWER_PAGE = 1000
 
 
-class _OtherDeployment(Exception):
-    """A store with a host of the same name that is another one."""
-
-
-class StoreChannel:
+class StoreConnection:
     """One connection; used by one thread."""
+
+    _writer: StoreWriter
 
     def __init__(self, objects: StoreObjects, *, root: Path, identity: str) -> None:
         """`root` is that of the host, and `identity` the id of its machine's root."""
         self._objects = objects
         self._root = root
         self._identity = identity
-        self._answers: deque[Frame] = deque()
-        self._writer: StoreWriter | None = None
         self._coming: dict[str, IncomingFile] = {}
-        self._changes = CopyChanges()
         self._seen_at = 0.0
         self._hung_up = False
 
-    def send(self, frame: Frame) -> int:
-        """Take a frame of the owner; returns the bytes that were written."""
-        before = self._objects.sent
-        if self._hung_up:
-            raise Disconnected("the owner hung up")
-        try:
-            self._work(frame)
-        except _OtherDeployment as error:
-            self._answers.append(CannotKeep(why=str(error)))
-        except HigherTerm as error:
-            self._answers.append(OwnerRefused(term=error.term, why=str(error)))
-        except StoreDamaged as error:
-            self._answers.append(CannotKeep(why=f"{error}; remove {self._objects.url}, and all is sent again"))
-        return self._objects.sent - before
+    def begin(self, greeting: Greeting) -> Iterator[PresentFiles]:
+        """Claim the store for the owner; all files in it."""
+        with self._working():
+            # A claim would already end what another deployment does.
+            self._check_deployment(greeting.host, latest(self._objects))
+            claim = StoredClaim(machine=greeting.machine, root=self._identity)
+            sitting = Sitting(self._objects, greeting.term, claim)
+            before = latest(self._objects)
+            self._writer = StoreWriter(self._objects, sitting, before, claim)
+        # A term has one owner. So a file of the same time and size is the same, unless it may be replaced.
+        known = (before.term, before.root) == (greeting.term, self._identity)
+        self._seen_at = time.monotonic()
+        yield PresentFiles(
+            [
+                PresentFile(
+                    file.path, file.size, file.mtime_ns, b"" if known and not is_replaced(file.path) else file.digest
+                )
+                for file in before.files.files.values()
+            ],
+            list(before.files.folders),
+        )
 
-    def receive(self) -> Frame:
-        """The next answer."""
-        if self._hung_up or not self._answers:
-            raise Disconnected("the owner hung up")
-        return self._answers.popleft()
+    def send(self, sent: Sent) -> int:
+        """Keep files for the next round, or write the round; returns the bytes that were written."""
+        before = self._objects.sent
+        with self._working():
+            # Only between rounds: what was written for the next one is needed by nothing yet.
+            if self._writer.is_full and not self._coming:
+                self._writer.gather()
+            for piece in sent.pieces:
+                self._take(piece)
+            if sent.commit is not None:
+                self._commit(sent.commit)
+        return self._objects.sent - before
 
     def hang_up(self) -> None:
         """Write nothing more; from any thread."""
@@ -287,42 +271,14 @@ class StoreChannel:
     def close(self) -> None:
         """There is nothing to give back."""
 
-    def _work(self, frame: Frame) -> None:
-        # Only between rounds: what was written for the next one is needed by nothing yet.
-        if self._writer is not None and self._writer.is_full and not self._coming:
-            self._writer.gather()
-        match frame:
-            case Greeting():
-                self._begin(frame)
-            case Pieces():
-                for piece in frame.pieces:
-                    self._take(piece)
-            case CopyChanges():
-                self._note(frame)
-            case Commit():
-                self._commit(frame)
-            case _:
-                raise Disconnected(f"an owner sent a {type(frame).__name__}")
-
-    def _begin(self, greeting: Greeting) -> None:
-        # A claim would already end what another deployment does.
-        self._check_deployment(greeting.host, latest(self._objects))
-        claim = StoredClaim(machine=greeting.machine, root=self._identity)
-        sitting = Sitting(self._objects, greeting.term, claim)
-        before = latest(self._objects)
-        self._writer = StoreWriter(self._objects, sitting, before, claim)
-        # A term has one owner. So a file of the same time and size is the same, unless it may be replaced.
-        known = (before.term, before.root) == (greeting.term, self._identity)
-        files = [
-            PresentFile(
-                file.path, file.size, file.mtime_ns, b"" if known and not is_replaced(file.path) else file.digest
-            )
-            for file in before.files.files.values()
-        ]
-        for first in range(0, len(files), _ANSWER_PAGE):
-            self._answers.append(PresentFiles(files[first : first + _ANSWER_PAGE], []))
-        self._answers.append(PresentFiles([], list(before.files.folders), last=True))
-        self._seen_at = time.monotonic()
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        if self._hung_up:
+            raise Disconnected("the owner hung up")
+        try:
+            yield
+        except StoreDamaged as error:
+            raise PeerRefuses(f"{error}; remove {self._objects.url}, and all is sent again") from error
 
     def _check_deployment(self, host: str, before: LatestState) -> None:
         """Refuse to write over the files of another deployment, or of this one before its disk was lost."""
@@ -330,54 +286,39 @@ class StoreChannel:
         theirs = before.files.files.get(path)
         own = self._root / path
         if theirs is not None and (not own.exists() or sha256(own.read_bytes()).digest() != theirs.digest):
-            raise _OtherDeployment(
+            raise PeerRefuses(
                 f"{self._objects.url} has the files of another deployment's host {host}, or of this one before it "
                 "began anew; give another URL, or remove that folder if nobody needs it"
             )
 
     def _take(self, piece: Piece) -> None:
-        writer = self._begun()
         if piece.at == 0:
             self._coming[piece.path] = IncomingFile(piece.path, piece.size, piece.mtime_ns)
         file = self._coming[piece.path]
-        if file.came != piece.at:
+        if sum(part.size for part in file.parts) != piece.at:
             raise Disconnected(f"a part of {piece.path} is missing at {piece.at}")
-        writer.add(file, piece.data)
+        self._writer.add(file, piece.data)
         file.digest = piece.digest
 
-    def _note(self, changes: CopyChanges) -> None:
-        for path in changes.withdrawn:
-            self._coming.pop(path, None)
-        self._changes = CopyChanges(
-            folders=self._changes.folders + changes.folders,
-            removed=self._changes.removed + changes.removed,
-            removed_folders=self._changes.removed_folders + changes.removed_folders,
-        )
-
     def _commit(self, commit: Commit) -> None:
-        writer, noted = self._begun(), self._changes
+        for path in commit.withdrawn:
+            self._coming.pop(path, None)
+        writer = self._writer
         done = StoredRound(
             files=tuple(file.stored() for file in sorted(self._coming.values(), key=lambda file: kind_of(file.path))),
-            folders=tuple(noted.folders),
-            removed=tuple(noted.removed),
-            removed_folders=tuple(noted.removed_folders),
+            folders=tuple(commit.folders),
+            removed=tuple(commit.removed),
+            removed_folders=tuple(commit.removed_folders),
             portion=commit.portion,
         )
         if done != StoredRound(portion=commit.portion) or not (commit.portion or writer.is_whole):
             writer.write(done)
             self._seen_at = time.monotonic()
         elif time.monotonic() - self._seen_at > _PROBE:
-            writer.check()
+            writer.sitting.check()
             self._seen_at = time.monotonic()
         writer.forget()
         self._coming.clear()
-        self._changes = CopyChanges()
-        self._answers.append(Confirmed(number=commit.number))
-
-    def _begun(self) -> StoreWriter:
-        if self._writer is None:
-            raise Disconnected("the owner did not say which host it is about")
-        return self._writer
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -392,9 +333,9 @@ class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):
         """The name by which it counts beside machines."""
         return STORE
 
-    def connect(self, host: str, root: Path, _tls: CopyTls | None, on_answer: Callable[[], None]) -> StoreChannel:
+    def connect(self, host: str, root: Path, _tls: CopyTls | None, on_answer: Callable[[], None]) -> StoreConnection:
         """Open the store; nothing is asked of it yet."""
-        return StoreChannel(StoreObjects(self.url, host, on_answer=on_answer), root=root, identity=self.identity)
+        return StoreConnection(StoreObjects(self.url, host, on_answer=on_answer), root=root, identity=self.identity)
 
 
 class NothingStored(ValueError):
@@ -403,16 +344,16 @@ class NothingStored(ValueError):
 
 def restorable(objects: StoreObjects) -> LatestState:
     """The latest state in a store; raises NothingStored or StoreDamaged."""
-    found = latest(objects)
-    if not found.term:
+    stored = latest(objects)
+    if not stored.term:
         raise NothingStored(
             f"{objects.url} has no files of a host; see whether URL and name are those of the lost host"
         )
-    if not found.whole:
+    if not stored.whole:
         raise NothingStored(
             f"{objects.url} never got all files of the host, so no host can begin from it; start one without --restore"
         )
-    return found
+    return stored
 
 
 def restore(objects: StoreObjects, term: int, root: Path, claim: StoredClaim, *, step: Steps = no_steps) -> LatestState:
@@ -423,30 +364,30 @@ def restore(objects: StoreObjects, term: int, root: Path, claim: StoredClaim, *,
     # A store with nothing in it is not claimed.
     restorable(objects)
     sitting = Sitting(objects, term, claim)
-    found = restorable(objects)
-    StoreWriter(objects, sitting, found, claim)
+    stored = restorable(objects)
+    StoreWriter(objects, sitting, stored, claim)
     for top in FOLDERS:
         # What an attempt left that came to no end.
         shutil.rmtree(root / top, ignore_errors=True)
         make_folder(root / top)
     unfinished = root / "restoring"
     tree = CopyTree(root, unfinished, step)
-    for folder in sorted(found.files.folders):
+    for folder in sorted(stored.files.folders):
         tree.check_folder(folder)
         tree.make(folder)
-    for file, content in _contents(objects, found):
+    for file, content in _contents(objects, stored):
         tree.check_file(file.path)
         tree.write(file.path, content, file.mtime_ns)
     sync_all(root)
     unfinished.unlink(missing_ok=True)
     sitting.check()
-    return found
+    return stored
 
 
-def _contents(objects: StoreObjects, found: LatestState) -> Iterator[tuple[StoredFile, bytes]]:
+def _contents(objects: StoreObjects, stored: LatestState) -> Iterator[tuple[StoredFile, bytes]]:
     """Each file with its content; each object is read about once."""
     name, payload = "", b""
-    for file in sorted(found.files.files.values(), key=lambda file: [(part.object, part.at) for part in file.parts]):
+    for file in sorted(stored.files.files.values(), key=lambda file: [(part.object, part.at) for part in file.parts]):
         content = bytearray()
         for part in file.parts:
             if part.object != name:
@@ -469,7 +410,6 @@ class RestorationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked, and whether it is done."""
 
     restores: str
-    """The id of the root whose files are in the store."""
     accepts_loss: bool
     done: bool = False
 
@@ -495,15 +435,11 @@ def request_restoration(root: Path, host: str, url: str, *, accepts_loss: bool) 
         return ""
     if before is None and any((root / name).exists() for name in ("identity", *FOLDERS)):
         raise NoRestoration(f"{root} has files of a host already; give an empty folder, or start without --restore")
-    found = _restorable_now(StoreObjects(url, host))
-    RestorationRequest(restores=found.root, accepts_loss=accepts_loss).keep(root)
-    return f"{len(found.files.files):,} files of machine {found.machine} in term {found.term}"
-
-
-def _restorable_now(objects: StoreObjects) -> LatestState:
     try:
-        return restorable(objects)
+        stored = restorable(StoreObjects(url, host))
     except (NothingStored, StoreAway) as error:
         raise NoRestoration(str(error)) from error
     except StoreDamaged as error:
         raise NoRestoration(f"{error}; bring that object back, such as from a version that the store keeps") from error
+    RestorationRequest(restores=stored.root, accepts_loss=accepts_loss).keep(root)
+    return f"{len(stored.files.files):,} files of machine {stored.machine} in term {stored.term}"

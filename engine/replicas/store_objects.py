@@ -18,6 +18,7 @@ The storage is any file system that fsspec knows.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ import fsspec
 import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, write_whole
+from engine.replicas.channel import PeerRefuses
 
 _MAGIC = b"braid store 1\n"
 _LENGTH, _DIGEST = 8, 32
@@ -76,7 +78,6 @@ class StoreObjects:
             raise NoStore(f"{url} is no URL of a store: {error}") from error
         self._is_local = protocol in {"file", "local"}
         self.sent = 0
-        """The bytes that were written."""
 
     def put(self, name: str, payload: bytes, head: msgspec.Struct | None = None) -> None:
         """Write an object, durably and as a whole; its head comes after its payload."""
@@ -118,10 +119,10 @@ class StoreObjects:
         """The objects in a folder, in the order of their names."""
         try:
             with self._answering():
-                found = self._files.ls(f"{self._place}/{folder}", detail=True)
+                listed = self._files.ls(f"{self._place}/{folder}", detail=True)
         except FileNotFoundError:
             return {}
-        names = {each["name"].rpartition("/")[2]: each["size"] for each in found if each["type"] == "file"}
+        names = {entry["name"].rpartition("/")[2]: entry["size"] for entry in listed if entry["type"] == "file"}
         return dict(sorted((name, size) for name, size in names.items() if name))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -224,14 +225,15 @@ class StoredFiles:
             if not any(path.startswith(f"{folder}/") for path in (*self.files, *self.folders)):
                 self.folders.pop(folder, None)
 
-    def live(self) -> dict[str, int]:
+    def live(self) -> Counter[str]:
         """The bytes of each object that files need."""
-        found: dict[str, int] = {}
-        for part in self._parts():
-            found[part.object] = found.get(part.object, 0) + part.size
-        return found
+        needed = Counter[str]()
+        for part in self.parts():
+            needed[part.object] += part.size
+        return needed
 
-    def _parts(self) -> Iterator[StoredPart]:
+    def parts(self) -> Iterator[StoredPart]:
+        """The parts of all files."""
         for file in self.files.values():
             yield from file.parts
 
@@ -244,12 +246,11 @@ class StoredFiles:
 CLAIM_FOLDER = "claims"
 
 
-class HigherTerm(ConnectionError):
+class HigherTerm(PeerRefuses):
     """A store that a later carrier of the host writes to."""
 
     def __init__(self, objects: StoreObjects, term: int) -> None:
-        super().__init__(f"the store {objects.url} follows a carrier of term {term}")
-        self.term = term
+        super().__init__(f"the store {objects.url} follows a carrier of term {term}", term)
 
 
 class HigherSitting(ConnectionError):
@@ -264,7 +265,7 @@ class Sitting:
         self._objects = objects
         self.term = term
         self._number = 0
-        self._number = 1 + max((number for of, number, _ in self._claims() if of == term), default=0)
+        self._number = 1 + max((number for claimed, number, _ in self._claims() if claimed == term), default=0)
         self.name = f"{term:010d}-{self._number:08d}-{uuid.uuid4().hex[:12]}"
         self.check()
         objects.put(f"{CLAIM_FOLDER}/{self.name}", b"", claim)
@@ -292,10 +293,8 @@ class LatestState:
     term: int = 0
     """The term of its owner; 0 if there is none."""
     root: str = ""
-    """The id of its owner's root."""
     machine: str = ""
     whole: bool = False
-    """Whether a host could begin from it."""
     files: StoredFiles = field(default_factory=StoredFiles)
 
 
@@ -309,22 +308,22 @@ def latest(objects: StoreObjects) -> LatestState:
     _, state = objects.get(f"{STATES}/{name}", StoredState)
     files, whole = StoredFiles(state.files, state.folders), state.whole
     fallen_back = None
-    for each in objects.sizes(ROUNDS):
-        if each[:SITTING_LENGTH] != sitting or int(each[SITTING_LENGTH + 1 :]) <= number:
+    for round_name in objects.sizes(ROUNDS):
+        if round_name[:SITTING_LENGTH] != sitting or int(round_name[SITTING_LENGTH + 1 :]) <= number:
             continue
         number += 1
-        if int(each[SITTING_LENGTH + 1 :]) != number:
+        if int(round_name[SITTING_LENGTH + 1 :]) != number:
             raise StoreDamaged(f"{objects.url}/{ROUNDS}/{sitting}-{number:010d} is missing")
-        _, done = objects.get(f"{ROUNDS}/{each}", StoredRound)
+        _, done = objects.get(f"{ROUNDS}/{round_name}", StoredRound)
         if done.portion and whole:
             fallen_back = files.copy()
         elif not done.portion:
             fallen_back = None
         whole = not done.portion
-        files.apply(done, f"{ROUNDS}/{each}")
+        files.apply(done, f"{ROUNDS}/{round_name}")
     if fallen_back is not None:
         files, whole = fallen_back, True
-    there = {f"{folder}/{each}" for folder in (ROUNDS, PACKS) for each in objects.sizes(folder)}
+    there = {f"{folder}/{object_name}" for folder in (ROUNDS, PACKS) for object_name in objects.sizes(folder)}
     if missing := sorted(files.live().keys() - there):
         raise StoreDamaged(f"{objects.url}/{missing[0]} is missing")
     return LatestState(term=int(sitting[:10]), root=state.root, machine=state.machine, whole=whole, files=files)

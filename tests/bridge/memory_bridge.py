@@ -76,10 +76,10 @@ class Bridge:
         sender = Sender(
             client,
             clock=self.clock.passed,
-            most_unconfirmed=self.most_unconfirmed,
             on_superseded=lambda stream, epoch: self.superseded.append((stream, epoch)),
             on_trouble=self.troubles.append,
         )
+        sender._most_unconfirmed = self.most_unconfirmed
         self.sender, self.sender_client = sender, client
         client.start()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -23,7 +23,8 @@ from bridge.receiver import Receiver, SpoolFeed
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Placed, unpacked
 from bridge.spools.reader import read
-from bridge.spools.spool import Spool, SpoolOwner, commit
+from bridge.spools.spool import Spool, commit
+from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_spool import MemorySpool
@@ -40,7 +41,7 @@ class Died(BaseException):
 class Line:
     """A receiver of one stream, whose process may die and begin again; its spool stays."""
 
-    def __init__(self, spool: SpoolOwner, *, last_id: int = 0) -> None:
+    def __init__(self, spool: Spool, *, last_id: int = 0) -> None:
         self.spool: Any = spool
         self.broker = MemoryBroker()
         self.broker.session(CLIENT, [RAW, SENT]).last = last_id
@@ -56,7 +57,7 @@ class Line:
             RAW: SpoolFeed(spool=self.spool, schema=SCHEMA),
             SENT: SpoolFeed(spool=self.spool, answers_at=topics.kept("raw/street")),
         }
-        self.receiver = Receiver(feeds, self, on_unread=lambda _unread: None, session=self.session)
+        self.receiver = Receiver(feeds, cast("MqttClient", self), on_unread=lambda _unread: None, session=self.session)
         self.connect()
 
     def connect(self) -> None:

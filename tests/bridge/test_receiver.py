@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,7 @@ from bridge.receiver import _PATIENCE, REPORT_INTERVAL, Receiver, ReceiverThread
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool, commit
+from bridge.transport.mqtt_client import MqttClient
 from bridge.wire import Birth, Frame, FrameKind, encode
 from dags import Kind, Schema
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
@@ -61,7 +62,7 @@ class Bench:
                 ),
                 RAW: SpoolFeed(spool=self.spools["raw"], schema=SCHEMA),
             },
-            self,
+            cast("MqttClient", self),
             on_unread=self.unread.append,
             clock=self.clock,
         )
@@ -258,7 +259,7 @@ def test_a_stream_whose_spool_breaks_is_removed_alone(tmp_path: Path) -> None:
         feeds = dict(made.receiver.feeds)
         made.receiver = Receiver(
             feeds,
-            made,
+            cast("MqttClient", made),
             on_unread=made.unread.append,
             on_trouble=lambda topic, error: troubles.append((topic, type(error).__name__)),
             clock=made.clock,
@@ -300,7 +301,7 @@ def test_nothing_is_spooled_while_the_broker_has_not_answered_for_what_was_rejec
     with bench(tmp_path) as made:
         made.receiver = Receiver(
             dict(made.receiver.feeds),
-            made,
+            cast("MqttClient", made),
             on_unread=made.unread.append,
             has_room=lambda topic: topic in room,
             clock=made.clock,
@@ -320,7 +321,7 @@ def test_what_a_message_has_too_much_of_is_reported_once_there_is_room(tmp_path:
     with bench(tmp_path) as made:
         made.receiver = Receiver(
             dict(made.receiver.feeds),
-            made,
+            cast("MqttClient", made),
             on_unread=made.unread.append,
             has_room=lambda _topic: len(made.unread) < most,
             clock=made.clock,
@@ -588,7 +589,9 @@ def test_numbered_events_are_answered_once_they_are_spooled(tmp_path: Path) -> N
         answers.clear()
         spool = Spool(tmp_path / "raw", most_bytes=1 << 20)
         receiver = Receiver(
-            {topic: SpoolFeed(spool=spool, answers_at=topics.kept("source/7"))}, Answers(), on_unread=unread.append
+            {topic: SpoolFeed(spool=spool, answers_at=topics.kept("source/7"))},
+            cast("MqttClient", Answers()),
+            on_unread=unread.append,
         )
         receiver.work(Message(topic, payload, token) for token, payload in enumerate(messages))
         spool.close()

@@ -14,6 +14,7 @@ from bridge import messages, topics
 from bridge.messages import Message
 from bridge.outbox import MOST_PATIENCE
 from bridge.sender import _RETRY_INTERVAL, NO_RECORD_NEEDED, OPENINGS, PlainMessage, Sender
+from bridge.transport.mqtt_client import MqttClient
 from bridge.wire import Again, Emitted, FrameKind, Stream, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
@@ -266,7 +267,7 @@ def test_a_malformed_answer_is_reported_and_changes_nothing(tmp_path: Path) -> N
         assert [0, 1] == made.spooled()
 
 
-class Broker:
+class Broker(MqttClient):
     """A transport whose answers the test gives, even before a publication has returned."""
 
     def __init__(self) -> None:
@@ -284,7 +285,7 @@ class Broker:
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def acknowledge(self, tokens: object) -> None: ...
+    def acknowledge(self, tokens: object, taken: object = None) -> None: ...
 
     def subscribe(self, topics: object, *, timeout: float = 1.0) -> None: ...
 
@@ -339,7 +340,8 @@ def test_a_refused_plain_message_is_reported_and_sent_again() -> None:
 def test_unanswered_messages_are_bounded() -> None:
     """Beyond the bound messages wait in their order, until the broker has answered some."""
     broker = Broker()
-    sender = Sender(broker, clock=lambda: 0.0, most_unanswered=20)
+    sender = Sender(broker, clock=lambda: 0.0)
+    sender._most_unanswered = 20
     for number in range(5):
         sender.send(PlainMessage("out", b"%d" % number * 10, lambda: None))
     sender.work()

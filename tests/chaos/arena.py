@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from bridge import (
-    FolderReader,
     ItemKind,
     Message,
     Receiver,
     ReceiverThread,
     Spool,
     SpoolFeed,
+    SpoolIndex,
     Unread,
     commit,
     read,
@@ -71,7 +71,7 @@ class Subscriber:
 
     def until_marker(self, instance: int, name: str) -> list[dict[str, Any]] | None:
         """All events before a marker; None if it has not come."""
-        reader = FolderReader(self._folder / str(instance))
+        reader = SpoolIndex(self._folder / str(instance))
         reader.refresh()
         position = reader.marker_position(name)
         return None if position is None else events_in(self._folder / str(instance), position - 1)

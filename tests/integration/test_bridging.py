@@ -60,7 +60,8 @@ class Sending:
             on_connection=self.reconnected,
             protocol=protocol,
         )
-        self.sender = Sender(self.client, most_unconfirmed=most_unconfirmed, on_trouble=self.troubles.append)
+        self.sender = Sender(self.client, on_trouble=self.troubles.append)
+        self.sender._most_unconfirmed = most_unconfirmed
         self.thread = threading.Thread(target=self.sender.run)
         self.thread.start()
         self.client.start()

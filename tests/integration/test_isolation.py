@@ -10,7 +10,7 @@ import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import FolderReader, Frame, SystemClock, Unread, commit, encode, leave, read, topics, unpacked
+from bridge import Frame, SpoolIndex, SystemClock, Unread, commit, encode, leave, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.messages import UNACKNOWLEDGED
 from bridge.spools.log import LOG
@@ -91,7 +91,7 @@ class Streams:
 
     def end(self, name: str) -> int:
         """The end of the spool of a topic, or of a stream between jobs."""
-        return FolderReader(spool_folder(self.root, name if "/" in name else f"raw/{name}")).end
+        return SpoolIndex(spool_folder(self.root, name if "/" in name else f"raw/{name}")).end
 
     def taken(self, topic: str, start: int = 0) -> list[int]:
         """Read a spool to its end, and commit the end."""

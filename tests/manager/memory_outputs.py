@@ -27,7 +27,7 @@ class Spools:
         self.spools = {stream: MemorySpool() for stream in streams}
         self.unread: list[object] = []
         feeds: Any = {
-            topics.sent(stream): SpoolFeed(spool=spool, answers_at=topics.kept(stream))  # type: ignore[arg-type]  # its twin
+            topics.sent(stream): SpoolFeed(spool=spool, answers_at=topics.kept(stream))
             for stream, spool in self.spools.items()
         }
         client = MemoryClient(broker, "host", topics=feeds, on_message=self._take)

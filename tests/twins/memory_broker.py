@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from paho.mqtt.client import topic_matches_sub
 
 from bridge.messages import PACKET_IDS, Message
+from bridge.transport.mqtt_client import MqttClient
 
 
 @dataclass(slots=True)
@@ -101,8 +102,8 @@ class MemoryBroker:
             return session
 
 
-class MemoryClient:
-    """A client of the twin, with the interface of `bridge.transport.mqtt_client.MqttClient`."""
+class MemoryClient(MqttClient):
+    """A client of the twin, as far as tests use one."""
 
     def __init__(  # noqa: PLR0913 - as the client whose twin it is
         self,
@@ -117,7 +118,7 @@ class MemoryClient:
         lasting: bool = True,
     ) -> None:
         self._broker = broker
-        self._session = broker.session(client_id, topics, lasting=lasting)
+        self._kept = broker.session(client_id, topics, lasting=lasting)
         self._on_message = on_message
         self._on_connection = on_connection
         self._on_new_session = on_new_session
@@ -125,18 +126,18 @@ class MemoryClient:
         self._connections = 0
         self._outbox: list[tuple[str, bytes, bool, Callable[[str], None]]] = []
 
-    def start(self) -> None:
+    def start(self, timeout: float = 10.0) -> None:  # noqa: ARG002 - it never waits
         """Connect: unacknowledged messages come again, then retained ones, and waiting ones are published."""
         with self._broker.lock:
-            self._session.client = self
+            self._kept.client = self
             self._connections += 1
-            if not self._session.begun:
-                self._session.begun = True
+            if not self._kept.begun:
+                self._kept.begun = True
                 self._on_new_session()
             self._on_connection()
-            for packet in list(self._session.unacknowledged):
-                self._session.send(packet)
-            self._take_retained(self._session.topics)
+            for packet in list(self._kept.unacknowledged):
+                self._kept.send(packet)
+            self._take_retained(self._kept.topics)
             waiting, self._outbox = self._outbox, []
             for topic, payload, retain, answered in waiting:
                 self.publish(topic, payload, retain=retain, answered=answered)
@@ -144,37 +145,37 @@ class MemoryClient:
     def stop(self) -> None:
         """Disconnect; the session stays."""
         with self._broker.lock:
-            if self._session.client is self:
-                self._session.client = None
-                if not self._session.lasting:
-                    self._session.unacknowledged.clear()
+            if self._kept.client is self:
+                self._kept.client = None
+                if not self._kept.lasting:
+                    self._kept.unacknowledged.clear()
                 self._on_disconnection()
 
     def acknowledge(self, tokens: Iterable[int], taken: Callable[[], None] | None = None) -> None:
         """Acknowledge messages of this connection."""
         with self._broker.lock:
-            if self._session.client is not self:
+            if self._kept.client is not self:
                 return
             for token in tokens:
                 connection, packet = divmod(token, PACKET_IDS)
                 if connection == self._connections:
-                    del self._session.unacknowledged[packet]
+                    del self._kept.unacknowledged[packet]
             if taken is not None:
                 taken()
 
-    def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:  # noqa: ARG002 - it never waits
+    def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:  # noqa: ARG002 - as above
         """Receive the messages of more topics, and their retained messages."""
         with self._broker.lock:
             wanted = dict.fromkeys(topics)
-            self._session.topics.update(wanted)
-            if self._session.client is self:
+            self._kept.topics.update(wanted)
+            if self._kept.client is self:
                 self._take_retained(wanted)
 
     def unsubscribe(self, topics: Iterable[str]) -> None:
         """Receive no more messages of topics."""
         with self._broker.lock:
             for topic in topics:
-                self._session.topics.pop(topic, None)
+                self._kept.topics.pop(topic, None)
 
     def together(self) -> AbstractContextManager[None]:
         """Send each message at once: nobody would wake up less often."""
@@ -190,7 +191,7 @@ class MemoryClient:
     ) -> None:
         """Send a message. Without a connection it waits."""
         with self._broker.lock:
-            if self._session.client is self:
+            if self._kept.client is self:
                 self._broker.publish(topic, payload, retain=retain)
                 answered("")
             else:
@@ -198,7 +199,7 @@ class MemoryClient:
 
     def _take_retained(self, topics: Iterable[str]) -> None:
         for topic, payload in self._broker.retained(topics):
-            self._session.take(topic, payload, retained=True)
+            self._kept.take(topic, payload, retained=True)
 
     def arrived(self, packet: int, topic: str, payload: bytes, *, again: bool, retained: bool) -> None:
         """Hand on a message; called by the broker."""

@@ -10,7 +10,7 @@ from bridge.intake import Expected, remembered
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, InDoubt
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, written
 from bridge.spools.reader import SpoolReach, up_to, within
-from bridge.spools.spool import SpoolClosed, SpoolState, end_after, full
+from bridge.spools.spool import Spool, SpoolClosed, SpoolState, end_after, full
 
 _NAME = "in memory"
 
@@ -23,32 +23,23 @@ class _Group(NamedTuple):
     placed: tuple[Placed, ...]
 
 
-class MemorySpool:
+class MemorySpool(Spool):
     """A spool in memory, for its owner and its readers."""
 
     def __init__(self, *, most_bytes: int = 1 << 30) -> None:
         self.end = 0
         self.producers: dict[str, Expected] = {}
         self.in_doubt = NOTHING_IN_DOUBT
+        self.size = 0
         self._most_bytes = most_bytes
         self._groups: list[_Group] = []
         self._consumers: dict[str, int] = {}
-        self._closed = False
+        self._is_closed = False
 
     @property
     def first(self) -> int:
         """The earliest position that can still be read."""
         return self._groups[0].placed[0].first if self._groups else self.end
-
-    @property
-    def size(self) -> int:
-        """The bytes that it would hold on a disk."""
-        return sum(group.size for group in self._groups)
-
-    @property
-    def state(self) -> SpoolState:
-        """The state: ready or full."""
-        return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
     def append(
         self,
@@ -67,6 +58,7 @@ class MemorySpool:
             firsts = [end_after(first, items[:row]) for row in range(len(items))]
             placed = tuple(map(Placed, firsts, items))
             self._groups.append(_Group(end, len(written(items, expected, self.in_doubt)), placed))
+            self.size += self._groups[-1].size
         self.end, self.producers = end, expected
         return first
 
@@ -75,10 +67,11 @@ class MemorySpool:
         self._check_open()
         passed = min(self._consumers.values(), default=self.end)
         self._groups = [group for group in self._groups if group.end > passed]
+        self.size = sum(group.size for group in self._groups)
 
     def close(self) -> None:
         """Take nothing more. Readers are not disturbed."""
-        self._closed = True
+        self._is_closed = True
 
     def refresh(self) -> None:
         """Do nothing: it is always up to date."""
@@ -129,7 +122,7 @@ class MemorySpool:
             yield from (placed for placed in group.placed if placed.end > start)
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._is_closed:
             raise SpoolClosed(f"the spool {_NAME} is closed; make another")
 
 

@@ -6,7 +6,7 @@ It makes tests fast, and its results can be compared with those of a real job. I
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bridge import FolderReader
+from bridge import SpoolIndex
 from dags import Catalogue
 from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
@@ -34,7 +34,7 @@ class TwinJob:
         self._folder = job_folder(root, name)
         self._folder.make()
         self.store = RecordStore(self._folder.records)
-        self._readers: dict[str, FolderReader] = {}
+        self._readers: dict[str, SpoolIndex] = {}
         self._run = self._folder.begin_run()
         self._worker = Worker(root, name)
         batches = self.store.batches()
@@ -81,7 +81,7 @@ class TwinJob:
         streams = {stream for entry in entries for stream in entry.plan.streams}
         readers: dict[str, ReadableSpool] = {}
         for stream in streams:
-            reader = self._readers.setdefault(stream, FolderReader(spool_folder(self._root, stream)))
+            reader = self._readers.setdefault(stream, SpoolIndex(spool_folder(self._root, stream)))
             reader.refresh()
             readers[stream] = reader
         return next_batch(self.offset, run=self._run, entries=entries, spools=readers)

@@ -27,7 +27,7 @@ def test_made_up_events_fit_their_schema_and_are_the_same_for_the_same_seed() ->
     """Of whatever kind their fields are."""
     schema = Schema.of({f"a {kind}": kind for kind in Kind})
     events = list(islice(generated_events(schema, 5), 50))
-    taken, unfit = events_in(json.dumps(events).encode(), schema)
+    taken, unfit = events_in([json.dumps(events).encode()], schema)
     assert (50, ()) == (len(taken), unfit)
     assert events == list(islice(generated_events(schema, 5), 50))
     assert events != list(islice(generated_events(schema, 6), 50))

@@ -21,7 +21,7 @@ def test_no_bytes_break_the_broker(body: bytes, version: int, flags: int) -> Non
         lambda: packets.read_connect(body),
         lambda: packets.read_connect(name + body),
         lambda: packets.read_publish(flags, body, version),
-        lambda: packets.read_acknowledgement(body),
+        lambda: packets.Fields(body).packet_id(),
         lambda: packets.read_subscribe(body, version),
         lambda: packets.read_unsubscribe(body, version),
         lambda: packets.read_disconnect(body, version),

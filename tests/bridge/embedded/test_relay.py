@@ -165,12 +165,12 @@ def test_a_list_counts_as_soon_as_it_is_written(tmp_path: Path, caplog: pytest.L
     path = tmp_path / ACCESS_LIST
     path.write_text(LIST)
     rights = AccessList(path).rights
-    assert [True, False] == [rights().permit("ann", "out/ann/#"), rights().permit("ann", "out/eve/#")]
+    assert [True, False] == [rights().permit("ann", "read", "out/ann/#"), rights().permit("ann", "read", "out/eve/#")]
     path.write_text(LIST.replace("out/ann", "out/eve"))
-    assert [False, True] == [rights().permit("ann", "out/ann/#"), rights().permit("ann", "out/eve/#")]
+    assert [False, True] == [rights().permit("ann", "read", "out/ann/#"), rights().permit("ann", "read", "out/eve/#")]
     path.write_text("user ann\ntopic sees #\n")
-    assert [False, True] == [rights().permit("ann", "out/ann/#"), rights().permit("ann", "out/eve/#")]
+    assert [False, True] == [rights().permit("ann", "read", "out/ann/#"), rights().permit("ann", "read", "out/eve/#")]
     path.unlink()
-    assert rights().permit("ann", "out/eve/#")
+    assert rights().permit("ann", "read", "out/eve/#")
     assert all(str(path) in each.getMessage() for each in caplog.records)
     assert len(caplog.records) >= 2

@@ -52,7 +52,7 @@ EVENTS = st.fixed_dictionaries(
 @given(st.lists(EVENTS, min_size=1, max_size=5))
 def test_an_unchanged_event_leaves_as_it_came(events: list[dict[str, object]]) -> None:
     """A raw event that passes every task unchanged is the same JSON object again, including undeclared fields."""
-    batch, unfit = events_in(json.dumps(events).encode(), FIELDS)
+    batch, unfit = events_in([json.dumps(events).encode()], FIELDS)
     assert () == unfit
     assert events == _only(batch)
 

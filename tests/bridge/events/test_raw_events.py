@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.raw_events import DEEPEST, EARLIEST, LATEST, REST_COLUMN, all_events_in, arrow_schema
+from bridge.raw_events import DEEPEST, EARLIEST, LATEST, REST_COLUMN, arrow_schema, events_in
 from dags import Kind, Schema
 
 KINDS = {Kind.BOOLEAN: (bool,), Kind.INTEGER: (int,), Kind.FLOAT: (int, float), Kind.STRING: (str,)}
@@ -55,7 +55,7 @@ def expected(message: str, schema: Schema) -> tuple[list[dict[str, Any]], int]:
 @given(messages=MESSAGES, schema=SCHEMAS)
 def test_each_event_that_fits_is_a_row_of_its_values(messages: list[str], schema: Schema) -> None:
     """Events of any messages, in order, with undeclared fields in one column; unfit ones are reported one by one."""
-    batch, unfit = all_events_in([message.encode() for message in messages], schema)
+    batch, unfit = events_in([message.encode() for message in messages], schema)
     each = [expected(message, schema) for message in messages]
     rows = [{**row, REST_COLUMN: row[REST_COLUMN] and json.loads(row[REST_COLUMN])} for row in batch.to_pylist()]
     assert [row for found, _ in each for row in found] == rows
@@ -72,7 +72,7 @@ def test_times_and_json_are_columns_too() -> None:
         {"at": None},
         {"at": "noon"},
     ]
-    batch, (unfit,) = all_events_in(
+    batch, (unfit,) = events_in(
         [json.dumps(each).encode() for each in content], Schema.of(at=Kind.TIMESTAMP, raw=Kind.JSON)
     )
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,7 +85,7 @@ def test_times_and_json_are_columns_too() -> None:
 def test_a_number_that_a_column_cannot_hold_is_unfit(value: float) -> None:
     """Its event is reported with the field and its kind, and the events beside it go on."""
     messages = [json.dumps({"a": each}).encode() for each in (1, value, 2)]
-    batch, (unfit,) = all_events_in(messages, Schema.of(a=Kind.INTEGER))
+    batch, (unfit,) = events_in(messages, Schema.of(a=Kind.INTEGER))
     assert [1, 2] == batch.column("a").to_pylist()
     assert ("the field 'a' should be of kind integer", {"a": value}) == (unfit.reason, json.loads(unfit.event))
 
@@ -102,7 +102,7 @@ LEVELS = st.integers(1, 1_200) | st.sampled_from([DEEPEST - 1, DEEPEST, DEEPEST 
 def test_values_that_are_too_deep_are_unfit(levels: int, shape: str, field: str) -> None:
     """Only the event is unfit if the message can be read, however deep the value is, and nothing raises."""
     event = f'{{"n":2,"{field}":{_nested(levels, shape)}}}'
-    batch, unfit = all_events_in(
+    batch, unfit = events_in(
         [b'{"n":1}', f'[{event},{{"n":3}}]'.encode(), b'{"n":4}'], Schema.of(n=Kind.INTEGER, j=Kind.JSON)
     )
     found = batch.column("n").to_pylist()
@@ -120,7 +120,7 @@ def test_values_that_are_too_deep_are_unfit(levels: int, shape: str, field: str)
 def test_a_message_that_is_only_deep_is_reported(levels: int, shape: str) -> None:
     """Objects up to the permitted depth are an event; nested lists are none."""
     message = _nested(levels, shape)
-    batch, unfit = all_events_in([message.encode()], Schema.of(n=Kind.INTEGER))
+    batch, unfit = events_in([message.encode()], Schema.of(n=Kind.INTEGER))
     fits = shape == "object" and levels <= DEEPEST
     assert (fits, not fits) == (len(batch) == 1, len(unfit) == 1)
 
@@ -140,14 +140,14 @@ def test_a_message_that_is_only_deep_is_reported(levels: int, shape: str) -> Non
 )
 def test_a_time_is_within_the_years_1_to_9999_in_utc(at: object, *, fits: bool) -> None:
     """This holds in any zone, so that Python can represent each time."""
-    batch, unfit = all_events_in([json.dumps({"at": at}).encode()], Schema.of(at=Kind.TIMESTAMP))
+    batch, unfit = events_in([json.dumps({"at": at}).encode()], Schema.of(at=Kind.TIMESTAMP))
     assert (fits, not fits) == (len(batch.column("at").to_pylist()) == 1, len(unfit) == 1)
 
 
 @given(messages=st.lists(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-16"))))
 def test_every_message_is_read_or_reported(messages: list[bytes]) -> None:
     """Bytes of any kind raise nothing, and none of them is lost silently."""
-    batch, unfit = all_events_in([*messages, b'{"n":1}'], Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP))
+    batch, unfit = events_in([*messages, b'{"n":1}'], Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP))
     assert 1 in batch.column("n").to_pylist()
     # An array may hold no event.
     assert len(batch) + len(unfit) > sum(b"[" not in message for message in messages)

@@ -18,7 +18,7 @@ EVENTS = st.dictionaries(st.sampled_from(["t", "s", "u"]), st.none() | st.intege
 
 def reasons(message: bytes) -> tuple[int, list[str]]:
     """How many events a message has, and why others are unfit."""
-    batch, unfit = events_in(message, SCHEMA)
+    batch, unfit = events_in([message], SCHEMA)
     return len(batch), [each.reason for each in unfit]
 
 
@@ -27,15 +27,15 @@ def test_a_large_message_is_read_like_a_small_one(content: Any) -> None:
     """Its events are those of a message that is read as a whole, without those that are too large."""
     text = json.dumps(content).encode()
     with pytest.MonkeyPatch.context() as bounds:
-        whole, unfit = events_in(text, SCHEMA)
+        whole, unfit = events_in([text], SCHEMA)
         bounds.setattr(raw_events, "_SURELY_FINE", 0)
         bounds.setattr(raw_events, "LARGEST_EVENT", 30)
-        batch, refused = events_in(text, SCHEMA)
+        batch, refused = events_in([text], SCHEMA)
     parts = content if isinstance(content, list) else [content]
     small = [each for each in parts if isinstance(content, dict) or len(json.dumps(each).encode()) <= 30]
     if isinstance(content, dict) and len(text) > 30:
         small = []
-    kept, beside = events_in(json.dumps(small).encode(), SCHEMA)
+    kept, beside = events_in([json.dumps(small).encode()], SCHEMA)
     assert kept == batch
     assert len(parts) - len(small) + len(beside) == len(refused)
     assert len(parts) == len(whole) + len(unfit)
@@ -44,7 +44,7 @@ def test_a_large_message_is_read_like_a_small_one(content: Any) -> None:
 def test_an_array_of_millions_of_events_is_one_dead_letter() -> None:
     """It is refused as a whole, with the count and the remedy, and shown only in part."""
     message = b"[" + b",".join([b"{}"] * 2_600_000) + b"]"
-    _, (unfit,) = events_in(message, SCHEMA)
+    _, (unfit,) = events_in([message], SCHEMA)
     assert f"the message has 2,600,000 events, and may have {MOST_RAW_EVENTS:,}; send several" == unfit.reason
     assert len(unfit.event) <= 1_000
 

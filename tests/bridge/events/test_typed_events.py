@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge import raw_events
-from bridge.raw_events import REST_COLUMN, TypedEvents, all_events_in, arrow_schema, typed_events
+from bridge.raw_events import REST_COLUMN, TypedEvents, arrow_schema, events_in, typed_events
 from dags import Kind, Schema
 
 SCHEMA = Schema.of(
@@ -37,7 +37,7 @@ def value_by_value(messages: list[bytes], schema: Schema) -> tuple[pa.RecordBatc
     read = typed.read
     typed.read = lambda message: refused(typed, message)
     try:
-        return all_events_in(messages, schema)
+        return events_in(messages, schema)
     finally:
         typed.read = read
 
@@ -49,14 +49,14 @@ def value_by_value(messages: list[bytes], schema: Schema) -> tuple[pa.RecordBatc
 @example(messages=[b'{"at": 253402300799999}', b'{"at": 253402300800000}', b'{"at": -62135596800000}', b'{"at": 1.5}'])
 def test_typed_events_are_those_that_are_read_value_by_value(messages: list[bytes]) -> None:
     """The columns, the undeclared fields and the reasons of unfit events are the same in both ways."""
-    assert value_by_value(messages, SCHEMA) == all_events_in(messages, SCHEMA)
+    assert value_by_value(messages, SCHEMA) == events_in(messages, SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "field0", "undeclared", "_", REST_COLUMN + "_", "\N{SNOWMAN}"])
 def test_a_field_may_have_any_name(name: str) -> None:
     """It is read as typed; and a field that is only named like one inside is undeclared."""
     schema = Schema.of({name: Kind.INTEGER})
-    batch, unfit = all_events_in([json.dumps({name: 5}).encode(), json.dumps({name + "_": None}).encode()], schema)
+    batch, unfit = events_in([json.dumps({name: 5}).encode(), json.dumps({name + "_": None}).encode()], schema)
     assert ([5, None], ()) == (batch.column(name).to_pylist(), unfit)
     assert [None, json.dumps({name + "_": None}, separators=(",", ":"), ensure_ascii=False)] == batch.column(
         1

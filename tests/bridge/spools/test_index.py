@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 
 from bridge.spools.log import PositionsGone, SpoolDamaged, log_files
-from bridge.spools.reader import FolderReader, SpoolIndex, SpoolReach
+from bridge.spools.reader import SpoolIndex, SpoolReach, between
 from bridge.spools.spool import Spool, commit
 from tests.bridge.spools.test_log import data, marker
 
@@ -193,17 +193,17 @@ def test_an_index_follows_an_owner_at_work(spool: Spool) -> None:
             spool.prune()
         done.set()
 
-    reader = FolderReader(spool.folder)
+    reader = SpoolIndex(spool.folder)
     owner = Thread(target=own)
     owner.start()
     position, found = 0, list[int]()
     while position < 160:
         reader.refresh()
         reached = reader.reach(position, 3 * SIZE)
-        for placed in reader.between(position, reached.end):
+        for placed in between(spool.folder, position, reached.end):
             found.append(placed.first)
         position = reached.end
-        reader.commit("job", position)
+        commit(spool.folder, "job", position)
         assert owner.is_alive() or done.is_set()
     owner.join()
     assert list(range(0, 160, 2)) == found

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, unpacked
-from bridge.spools.reader import FolderReader
-from bridge.spools.spool import Spool, SpoolFull, SpoolOwner
+from bridge.spools.reader import SpoolIndex, between, read
+from bridge.spools.spool import Spool, SpoolFull, commit, consumers, leave
 from tests.bridge.spools.test_log import data, marker
 from tests.twins.memory_spool import MemorySpool
 
@@ -45,6 +45,25 @@ def outcome(of: Callable[[], object]) -> object:
         return type(refused)
 
 
+class FolderReader(SpoolIndex):
+    """The readers of a spool's folder, as its twin has them."""
+
+    def read(self, start: int, most_bytes: int) -> Iterator[Placed]:
+        return read(self.folder, start, most_bytes)
+
+    def between(self, start: int, end: int) -> Iterator[Placed]:
+        return between(self.folder, start, end)
+
+    def commit(self, consumer: str, position: int) -> None:
+        commit(self.folder, consumer, position)
+
+    def leave(self, consumer: str) -> None:
+        leave(self.folder, consumer)
+
+    def consumers(self) -> dict[str, int]:
+        return consumers(self.folder)
+
+
 def _between(reader: FolderReader | MemorySpool, start: int, end: int) -> list[tuple[int, int | str]]:
     return entries(reader.between(start, end))
 
@@ -68,7 +87,7 @@ class Twins(RuleBasedStateMachine):
         self.spool = Spool(self.folder, most_bytes=LIMIT)
         self.memory = MemorySpool(most_bytes=LIMIT)
         self.reader = FolderReader(self.folder)
-        self.owners: tuple[SpoolOwner, SpoolOwner] = (self.spool, self.memory)
+        self.owners: tuple[Spool, Spool] = (self.spool, self.memory)
         self.readers = (self.reader, self.memory)
 
     def agreed(self, on_disk: object, in_memory: object) -> object:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge import FolderReader, Item, Lease, Spool, commit, leave
+from bridge import Item, Lease, Spool, SpoolIndex, commit, leave
 from engine.host import consumers
 from engine.host.consumers import KEEPING, sweep
 from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
@@ -90,7 +90,7 @@ def test_an_unread_spool_loses_its_events_and_keeps_its_positions(tmp_path: Path
     for ago, first in ((SHORT, 0), (LONG, 3)):
         back(folder / "consumers", ago)
         sweep(tmp_path, "h", stay=(), now=NOW)
-        reader = FolderReader(folder)
+        reader = SpoolIndex(folder)
         assert (first, 3) == (reader.first, reader.end)
     spool = Spool(folder, most_bytes=1_000)
     assert 3 == spool.append([Item(count=1, stamp=0, payload=b"x")])
@@ -106,7 +106,7 @@ def test_a_spool_that_is_filled_or_read_or_was_never_read_is_left_alone(tmp_path
     back(read / "consumers", LONG)
     with closing(Spool(held, most_bytes=1)):
         sweep(tmp_path, "h", stay=(), now=NOW)
-    assert [0, 0, 0] == [FolderReader(each).first for each in (held, never, read)]
+    assert [0, 0, 0] == [SpoolIndex(each).first for each in (held, never, read)]
 
 
 def test_an_interrupted_sweep_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_removed_is_logged_and_hurts_no_other(
         unread(tmp_path, stream, LONG)
     (tmp_path / "spools" / "a" / "high-water").write_bytes(b"torn")
     sweep(tmp_path, "h", stay=(), now=NOW)
-    assert [0, 3] == [FolderReader(spool_folder(tmp_path, stream)).first for stream in ("a", "b")]
+    assert [0, 3] == [SpoolIndex(spool_folder(tmp_path, stream)).first for stream in ("a", "b")]
     assert f"{tmp_path / 'spools' / 'a'} is left over" in caplog.text
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import FolderReader, Item, PositionsGone, SpoolClosed, SpoolIndex, SpoolReach, commit
+from bridge import Item, PositionsGone, SpoolClosed, SpoolIndex, SpoolReach, commit
 from engine.host import spools
 from engine.host.spools import NotifyingSpool
 from engine.job.pace_keeper import JobSpools
@@ -26,7 +26,7 @@ def made(folder: Path, on_growth: Callable[[bool], None] = lambda _marked: None)
     return NotifyingSpool(folder, most_bytes=ROOMY, on_growth=on_growth)
 
 
-def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> SpoolReach | None:
+def reached(spool: NotifyingSpool | SpoolIndex, start: int, size: int) -> SpoolReach | None:
     try:
         return spool.reach(start, size)
     except PositionsGone:
@@ -47,7 +47,7 @@ def test_its_reach_agrees_with_a_reader_of_its_folder(acts: Sequence[Sequence[It
                 spool.prune()
             else:
                 spool.append(act)
-        looking = FolderReader(spool.folder)
+        looking = SpoolIndex(spool.folder)
         starts = range(spool.end + 1)
         assert [reached(looking, start, size) for start in starts] == [reached(spool, start, size) for start in starts]
         assert looking.marker_position("m") == spool.marker_position("m")
@@ -80,7 +80,7 @@ def test_of_two_appends_the_second_may_notify_first(tmp_path: Path) -> None:
     for at in (second, first, third):
         index.feed(*at)
     assert SpoolReach(end=1, size=1, marker="m") == index.reach(0, ROOMY)
-    assert FolderReader(spool.folder).reach(1, ROOMY) == index.reach(1, ROOMY)
+    assert SpoolIndex(spool.folder).reach(1, ROOMY) == index.reach(1, ROOMY)
     spool.close()
 
 

@@ -68,7 +68,7 @@ def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, mon
     address = Address.parse("mqtt://127.0.0.1")
     receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
     for topic in ("a", "b"):
-        feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
+        feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))
         receptions.begin(f"raw/{topic}", {topic: feed}, due=lambda _after: 0.0, on_unread=breaks, on_trouble=breaks)
     MqttClient.made[0].deliver([Message("a", b"no JSON", 1)])
     assert ended.wait(BOUND)
@@ -84,7 +84,7 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     receptions = Receptions(
         tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
     )
-    feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
+    feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))
     receptions.begin(
         "raw",
         {"raw": feed},

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Counts, FolderReader, Item, Spool, SpoolFeed, Unread, commit, consumers, leave, topics
+from bridge import Counts, Item, Spool, SpoolFeed, SpoolIndex, Unread, commit, consumers, leave, topics
 from bridge.spools.log import LOG
 from dags import Kind, Schema
 from engine.host.consumers import HostConsumers
@@ -323,7 +323,7 @@ def test_a_marker_comes_once_however_often_it_is_requested(tmp_path: Path, spool
     for _ in range(2):
         spools.mark("m", ["raw/street"])
     spools.mark("all", [])
-    ends = {stream: FolderReader(spool_folder(tmp_path, stream)).end for stream in spools.states()}
+    ends = {stream: SpoolIndex(spool_folder(tmp_path, stream)).end for stream in spools.states()}
     assert {"raw/street": 2, "raw/avenue": 1, "bridge/3": 0} == ends
 
 
@@ -332,7 +332,7 @@ def test_a_marker_in_a_stream_that_is_not_there_is_refused(tmp_path: Path, spool
     spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="'raw/nowhere', which is no raw stream"):
         spools.mark("m", ["raw/street", "raw/nowhere"])
-    assert 0 == FolderReader(spool_folder(tmp_path, "raw/street")).end
+    assert 0 == SpoolIndex(spool_folder(tmp_path, "raw/street")).end
 
 
 def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:

@@ -55,6 +55,11 @@ class Scene:
         self.servers[machine] = server
         return PeerAddress(machine=machine, at=server.at, secret=SECRET)
 
+    def address(self, machine: str = "b") -> tuple[str, int]:
+        """Where a peer listens."""
+        host, _, port = self.servers[machine].at.rpartition(":")
+        return host, int(port)
+
     def own(
         self,
         *peers: PeerAddress,
@@ -98,6 +103,11 @@ def files(root: Path) -> dict[str, tuple[bytes, int]]:
         for path in (root / top).rglob("*")
         if path.is_file() and "tmp" not in path.relative_to(root).parts[2:-1]
     }
+
+
+def sent_bytes(replicator: Replicator) -> int:
+    """The bytes that its peers were sent."""
+    return sum(sender.sent for sender in replicator._senders.values())
 
 
 def until(condition: Callable[[], bool]) -> None:

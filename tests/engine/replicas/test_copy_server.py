@@ -11,18 +11,16 @@ from typing import NamedTuple
 import pytest
 
 from engine.replicas.channel import (
-    CannotKeep,
     Channel,
     Commit,
     Confirmed,
-    CopyChanges,
     Disconnected,
     Frame,
     Greeting,
-    OwnerRefused,
     Piece,
-    Pieces,
     PresentFiles,
+    Refused,
+    Sent,
     WrongSecret,
 )
 from engine.replicas.copies import HostSuperseded
@@ -35,6 +33,11 @@ def piece(path: str, content: bytes = b"x", *, digest: bytes | None = None) -> P
     return Piece(path, len(content), 1, 0, content, sha256(content).digest() if digest is None else digest)
 
 
+def round_of(*pieces: Piece) -> Sent:
+    """A whole round."""
+    return Sent(list(pieces), Commit(whole=False))
+
+
 class _Usage(NamedTuple):
     total: int
     free: int
@@ -44,7 +47,7 @@ class Caller:
     """An owner that says what it likes."""
 
     def __init__(self, scene: Scene, *, term: int = 1, machine: str = "b") -> None:
-        _, port = scene.servers[machine].address
+        _, port = scene.address(machine)
         self.channel = Channel.to(f"127.0.0.1:{port}", SECRET)
         scene.channels.append(self.channel)
         self.channel.send(Greeting(host="h", term=term, machine="a"))
@@ -62,9 +65,9 @@ def test_who_does_not_know_the_secret_gets_nothing(scene: Scene) -> None:
     peer = scene.serve()
     with pytest.raises((WrongSecret, Disconnected)):
         Channel.to(peer.at, "another secret")
-    with socket.create_connection(scene.servers["b"].address) as stranger:
+    with socket.create_connection(scene.address()) as stranger:
         stranger.settimeout(30)
-        stranger.sendall(b"braid copies 1\n")
+        stranger.sendall(b"braid copies 2\n")
         said = stranger.recv(1000)
         stranger.sendall(b"\0" * 64)
         assert (32, b"") == (len(said), stranger.recv(1000))
@@ -75,7 +78,7 @@ def test_an_owner_does_not_talk_to_a_peer_that_does_not_know_the_secret(scene: S
     """A process that took the address of a peer learns nothing, and its copy does not count."""
     scene.append(0, b"secret events")
     heard = bytearray()
-    length = len("braid copies 1\n") + 64
+    length = len("braid copies 2\n") + 64
 
     def listen(server: socket.socket) -> None:
         connection, _ = server.accept()
@@ -100,7 +103,7 @@ def test_an_owner_does_not_talk_to_a_peer_that_does_not_know_the_secret(scene: S
 def test_silent_strangers_hold_up_nobody(scene: Scene) -> None:
     """Connections that say nothing, or half of what they should, delay no owner."""
     peer = scene.serve()
-    strangers = [socket.create_connection(scene.servers["b"].address) for _ in range(20)]
+    strangers = [socket.create_connection(scene.address()) for _ in range(20)]
     for stranger in strangers[::2]:
         stranger.sendall(b"half")
     scene.append(0)
@@ -128,16 +131,14 @@ def test_a_refusal_outlives_the_process(scene: Scene) -> None:
     scene.servers["b"].refuse_below("h", 7)
     scene.servers["b"].close()
     scene.serve()
-    assert OwnerRefused(term=7, why="h has another carrier, of term 7") == Caller(scene, term=6).first
+    assert Refused(term=7, why="h has another carrier, of term 7") == Caller(scene, term=6).first
     assert isinstance(Caller(scene, term=7).first, PresentFiles)
 
 
 def test_a_machine_that_carries_the_host_takes_no_copy(scene: Scene) -> None:
     """The files of a running host are nobody else's; the owner waits."""
     scene.serve(carries=True)
-    answer = Caller(scene).first
-    assert isinstance(answer, OwnerRefused)
-    assert 0 == answer.term
+    assert Refused(term=0, why="machine b keeps no copy of h") == Caller(scene).first
 
 
 def test_an_older_connection_of_one_owner_gives_way(scene: Scene) -> None:
@@ -146,8 +147,8 @@ def test_an_older_connection_of_one_owner_gives_way(scene: Scene) -> None:
     first = Caller(scene)
     second = Caller(scene)
     with pytest.raises(Disconnected):
-        first.say(Commit(number=1, whole=True))
-    assert Confirmed(number=1) == second.say(Pieces(pieces=[piece("jobs/j/lease")]), Commit(number=1, whole=True))
+        first.say(round_of())
+    assert Confirmed() == second.say(round_of(piece("jobs/j/lease")))
 
 
 @pytest.mark.parametrize(
@@ -175,8 +176,9 @@ def test_an_older_connection_of_one_owner_gives_way(scene: Scene) -> None:
 def test_paths_that_lead_elsewhere_are_refused(scene: Scene, path: str) -> None:
     """A file that is not a host's is written nowhere, and removed nowhere, no matter who sends it."""
     scene.serve()
-    answer = Caller(scene).say(Pieces(pieces=[piece(path)]), Commit(number=1, whole=False))
-    assert isinstance(answer, CannotKeep)
+    answer = Caller(scene).say(round_of(piece(path)))
+    assert isinstance(answer, Refused)
+    assert "path" in answer.why
     assert {} == files(scene.place("b"))
     assert not (scene.path / "outside").exists()
 
@@ -187,8 +189,10 @@ def test_removals_stay_inside_the_copy(scene: Scene, path: str) -> None:
     scene.serve()
     scene.servers["b"].refuse_below("h", 1)
     before = {found for found in scene.path.rglob("*") if found.is_file()}
-    assert isinstance(Caller(scene).say(CopyChanges(removed=[path]), Commit(number=1, whole=False)), CannotKeep)
-    assert isinstance(Caller(scene).say(CopyChanges(removed_folders=[path]), Commit(number=1, whole=False)), CannotKeep)
+    for commit in (Commit(whole=False, removed=[path]), Commit(whole=False, removed_folders=[path])):
+        answer = Caller(scene).say(Sent(commit=commit))
+        assert isinstance(answer, Refused)
+        assert "is no path in a host's folders" in answer.why
     assert before <= {found for found in scene.path.rglob("*") if found.is_file()}
 
 
@@ -202,10 +206,9 @@ def test_links_are_not_followed(scene: Scene, link: str) -> None:
     (scene.place("b") / link).parent.mkdir(parents=True)
     (scene.place("b") / link).symlink_to(outside)
     caller = Caller(scene)
-    answer = caller.say(
-        Pieces(pieces=[piece(f"{link}/1" if link.count("/") else "jobs/j/1")]), Commit(number=1, whole=False)
-    )
-    assert isinstance(answer, CannotKeep)
+    answer = caller.say(round_of(piece(f"{link}/1" if link.count("/") else "jobs/j/1")))
+    assert isinstance(answer, Refused)
+    assert "is a link" in answer.why
     assert ["1"] == [path.name for path in outside.iterdir()]
     assert b"kept" == (outside / "1").read_bytes()
 
@@ -214,8 +217,8 @@ def test_a_file_that_changed_on_its_way_does_not_count(scene: Scene) -> None:
     """With a wrong digest nothing of the round takes effect, not even its other files."""
     scene.serve()
     good, bad = piece("jobs/j/lease", b""), piece("jobs/j/published", b"12", digest=sha256(b"13").digest())
-    answer = Caller(scene).say(Pieces(pieces=[good, bad]), Commit(number=1, whole=False))
-    assert isinstance(answer, CannotKeep)
+    answer = Caller(scene).say(round_of(good, bad))
+    assert isinstance(answer, Refused)
     assert "changed on its way" in answer.why
     assert {} == files(scene.place("b"))
 
@@ -228,7 +231,7 @@ def test_what_is_no_frame_ends_the_connection(scene: Scene) -> None:
         caller.channel._socket.sendall(content)
         with pytest.raises(Disconnected):
             caller.channel.receive()
-    assert Confirmed(number=1) == Caller(scene).say(Commit(number=1, whole=True))
+    assert Confirmed() == Caller(scene).say(round_of())
 
 
 def test_a_full_disk_at_a_peer_is_reported_and_loses_nothing(scene: Scene) -> None:
@@ -284,7 +287,7 @@ def test_a_copy_that_nobody_needs_is_removed(scene: Scene) -> None:
     scene.servers["b"].remove("h")
     assert files(scene.place("b")) == {}
     scene.servers["b"].remove("another")
-    assert isinstance(Caller(scene, term=2).first, OwnerRefused)
+    assert Refused(term=3, why="h has another carrier, of term 3") == Caller(scene, term=2).first
     scene.own(scene.serve(), term=3).settle()
     # A peer that does not count is not waited for.
     until(lambda: files(scene.place("b")) == files(scene.root))

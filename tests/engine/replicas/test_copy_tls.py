@@ -127,7 +127,7 @@ def test_an_owner_without_a_certificate_gets_nothing(
     scene.serve(tls=tls)
     context = ssl.create_default_context(cafile=str(authority.certificate))
     with (
-        socket.create_connection(scene.servers["b"].address, timeout=30) as plain,
+        socket.create_connection(scene.address(), timeout=30) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
         pytest.raises(ssl.SSLError, match="certificate required"),
     ):
@@ -139,7 +139,7 @@ def test_an_owner_without_a_certificate_gets_nothing(
 def test_strangers_in_the_midst_of_a_handshake_hold_up_nobody(scene: Scene, tls: CopyTls) -> None:
     """Connections that say nothing, or begin with TLS and stop, delay no owner."""
     peer = scene.serve(tls=tls)
-    strangers = [socket.create_connection(scene.servers["b"].address) for _ in range(20)]
+    strangers = [socket.create_connection(scene.address()) for _ in range(20)]
     for stranger in strangers[::2]:
         stranger.sendall(b"\x16\x03\x01")
     scene.append(0)
@@ -289,7 +289,7 @@ def test_old_versions_of_tls_are_refused(scene: Scene, tls: CopyTls, authority: 
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.maximum_version = ssl.TLSVersion.TLSv1_1
     with (
-        socket.create_connection(scene.servers["b"].address, timeout=30) as plain,
+        socket.create_connection(scene.address(), timeout=30) as plain,
         pytest.raises(ssl.SSLError, match="protocol version"),
     ):
         context.wrap_socket(plain, server_hostname="127.0.0.1")

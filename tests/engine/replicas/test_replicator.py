@@ -13,7 +13,7 @@ from engine.plan import Entry, Ingress, Plan, Subscribed
 from engine.records.job_folder import job_folder
 from engine.replicas.copies import HostSuperseded, ReplicatorClosed
 from engine.replicas.peer_sender import PeerAddress
-from tests.engine.replicas.scene import EVENTS, Scene, files, until
+from tests.engine.replicas.scene import EVENTS, Scene, files, sent_bytes, until
 from tests.faulty_way import Fault, faulty_way
 
 
@@ -174,7 +174,7 @@ def test_an_owner_that_starts_again_sends_only_the_difference(scene: Scene) -> N
     scene.append(1, b"y" * 1000)
     second = scene.own(peer)
     second.settle()
-    assert 1000 < second.report().sent_bytes < 10_000
+    assert 1000 < sent_bytes(second) < 10_000
     until(lambda: files(scene.root) == files(scene.place("b")))
 
 
@@ -207,10 +207,10 @@ def test_a_later_carrier_at_a_peer_ends_an_older_one_for_good(scene: Scene) -> N
     old, path = scene.own(peer), scene.append(0)
     old.settle()
     scene.own(peer, term=2, root=scene.path / "other").settle()
-    until(lambda: old.report().superseded)
+    until(lambda: old.is_superseded)
     with pytest.raises(HostSuperseded, match="term 2"):
         old.settle(path.parent)
-    assert old.report().superseded
+    assert old.is_superseded
     assert not old.has(path)
     old.order(3, [peer], frozenset({"b"}))
     with pytest.raises(HostSuperseded):

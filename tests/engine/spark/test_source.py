@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
+from bridge import Item, PositionsGone, Spool, SpoolIndex, commit, packed
 from engine.host.consumers import HostConsumers
 from engine.job.pace import next_batch
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
@@ -142,9 +142,9 @@ def test_the_batch_after_the_one_a_job_was_stopped_in_reads_what_is_left(tmp_pat
         come_back(tmp_path)
         folder, end = job_folder(tmp_path, JOB), span.end
         entries = [past_gone(entry, folder.gone()) for entry in folder.entries(1)]
-        warming = next_batch(end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
+        warming = next_batch(end, run=2, entries=entries, spools={STREAM: SpoolIndex(spool.folder)})
         assert max(5, gone) == warming.end.at[STREAM]
-        following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
+        following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: SpoolIndex(spool.folder)})
         assert 9 == following.end.at[STREAM]
         items = read(tmp_path, Span(warming.end, following.end)).items
         assert [(5, 4)] * (gone < 9) == [(item.first, item.count) for item in items]

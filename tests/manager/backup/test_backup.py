@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from bridge import FolderReader, Spool, commit, consumers
+from bridge import Spool, SpoolIndex, commit, consumers
 from bridge.intake import Expected
 from bridge.spools.log import Mark, read_mark
 from engine.outside import NoSecret, Vault
@@ -265,7 +265,7 @@ def test_a_job_continues_from_its_last_finished_batch(root: Path, job: CountingJ
     assert {} == consumers(folder)
     assert Mark(6, {"p": Expected(next=1)}) == read_mark(folder)
     # As a job that starts looks at it, before anybody owns it.
-    assert 6 == FolderReader(folder).first
+    assert 6 == SpoolIndex(folder).first
     spool = Spool(folder, most_bytes=1_000_000)
     assert (6, 6) == (spool.first, spool.end)
     spool.close()

@@ -9,7 +9,7 @@ import fsspec
 
 from bridge.files import Steps, no_steps
 from engine.replicas.channel import CopyTls
-from engine.replicas.store_copy import StoreChannel, restore
+from engine.replicas.store_copy import StoreConnection, restore
 from engine.replicas.store_objects import StoredClaim, StoreObjects
 from ring.fleet import STORE
 
@@ -26,9 +26,9 @@ class MemoryStore:
         self._step = step
         self._identity = identity
 
-    def connect(self, host: str, root: Path, _tls: CopyTls | None, on_answer: Callable[[], None]) -> StoreChannel:
+    def connect(self, host: str, root: Path, _tls: CopyTls | None, on_answer: Callable[[], None]) -> StoreConnection:
         objects = StoreObjects(self.url, host, step=self._step, on_answer=on_answer)
-        return StoreChannel(objects, root=root, identity=self._identity)
+        return StoreConnection(objects, root=root, identity=self._identity)
 
     def objects(self) -> StoreObjects:
         return StoreObjects(self.url, "h")

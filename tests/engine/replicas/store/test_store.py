@@ -18,7 +18,7 @@ from engine.replicas.store_copy import (
     restore,
 )
 from engine.replicas.store_objects import HigherTerm, NoStore, StoreAway, StoreDamaged, StoreObjects
-from tests.engine.replicas.scene import EVENTS, Scene, files, until
+from tests.engine.replicas.scene import EVENTS, Scene, files, sent_bytes, until
 from tests.engine.replicas.store.stores import OTHER, MemoryStore
 
 DEPLOYMENT = "hosts/h/deployment"
@@ -49,7 +49,7 @@ def test_a_host_is_restored_byte_for_byte(scene: Scene, tmp_path: Path) -> None:
     moved.url = store.url
     went_on = own(scene, moved, term=2, root=place)
     went_on.settle()
-    assert went_on.report().sent_bytes < 10_000
+    assert sent_bytes(went_on) < 10_000
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4])
