@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, insert, select
 from sqlmodel import Session
 
 from dags import Catalogue, Dataflow, Problem, Scope
@@ -30,7 +30,6 @@ from manager.kernel.draft import (
     UNBOUNDED,
     Draft,
     dataflow_row,
-    write_dataflow,
     write_down,
     write_idempotency,
     write_operation,
@@ -78,15 +77,18 @@ class _Decided(NamedTuple):
 
 
 class _Stale(Exception):
-    """The sources have changed since the document was read."""
+    """The sources have changed since the documents were read."""
 
 
 class _Known(Exception):
-    """The idempotency key has been used for the same submission."""
+    """The idempotency key has been used for the same documents."""
 
-    def __init__(self, row: DataflowRow) -> None:
-        super().__init__(row.id)
-        self.row = row
+    def __init__(self, *rows: DataflowRow) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+_ADD_DATAFLOW = insert(table_of(DataflowRow))
 
 
 class DataflowChanges:
@@ -129,7 +131,7 @@ class DataflowChanges:
             row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
             row.start = str(start)
             take_origin(row, origin)
-            write_dataflow(session, row)
+            session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
             if idempotency_key is not None:
                 write_idempotency(session, draft, row, idempotency_key, digest)
             write_down(session, draft, OperationKind.SUBMIT, who=who, subject=name, begun=begun)
@@ -138,7 +140,7 @@ class DataflowChanges:
         try:
             return Submission(self._committed(_Document(tenant, name, raw, start), request, write), again=False)
         except _Known as known:
-            return Submission(known.row, again=True)
+            return Submission(*known.rows, again=True)
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
         """What the same submission under the same key has made, if there was one."""
@@ -175,22 +177,17 @@ class DataflowChanges:
 
     def remove(self, dataflow: str, *, who: str) -> DataflowRow:
         """Remove a dataflow at once."""
-        begun = time.monotonic()
 
-        def scope(state: CommittedState, row: DataflowRow) -> TransitionScope:
-            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
-
-        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
+        def touched(state: CommittedState, _now: datetime) -> tuple[TransitionScope, None]:
             with self._store.read() as session:
-                return running_dataflow(session, dataflow)
+                row = running_dataflow(session, dataflow)
+            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision))), None
 
-        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+        with self._committer.changing(touched) as (session, draft, *_):
             row = running_dataflow(session, dataflow)
             take_away(session, draft, row)
-            write_down(session, draft, OperationKind.REMOVE, who=who, subject=dataflow, begun=begun)
+            write_down(session, draft, OperationKind.REMOVE, who=who, subject=dataflow)
             return row
-
-        return self._committer.commit(read, write, scope=scope)
 
     def explain(self, tenant: str, raw: bytes, *, start: Start = Start.LATEST) -> SubmissionPreview:
         """A preview of a submission."""
@@ -215,7 +212,7 @@ class DataflowChanges:
         while True:
             read = self._canonical(document)
 
-            def decided(state: CommittedState, now: datetime, read: _Read = read) -> _Decided:
+            def decide_on(state: CommittedState, now: datetime, read: _Read = read) -> tuple[TransitionScope, _Decided]:
                 if state.sources is not read.sources:
                     raise _Stale
                 check_loops(read.dataflow, document.raw, state)
@@ -223,12 +220,12 @@ class DataflowChanges:
                 conditions = self._committer.ground.conditions(state, now)
                 with unhosted_refused(read.dataflow, document.raw, conditions):
                     step = decide(state.running, state.jobs, asked, conditions)
-                return _Decided(asked.dataflow if isinstance(asked, Submit) else asked.by, step)
+                made = asked.dataflow if isinstance(asked, Submit) else asked.by
+                return TransitionScope(jobs=step.touches), _Decided(made, step)
 
             try:
-                return self._committer.commit(
-                    decided, write, scope=lambda _state, decided: TransitionScope(jobs=decided.step.touches)
-                )
+                with self._committer.changing(decide_on) as (session, draft, decided, _):
+                    return write(session, draft, decided)
             except _Stale:
                 continue
 
@@ -292,7 +289,7 @@ def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None
         for task, scope in histories_of(row).items()
         if task in row.task_ids and running.tasks[running.dataflow(new).places[task]].key.scope == scope
     }
-    draft.number_anew((Delivered(new, sink), row.epochs[sink]) for sink in after if sink in row.epochs)
+    draft.state.epochs |= {Delivered(new, sink): row.epochs[sink] for sink in after if sink in row.epochs}
 
 
 _IDEMPOTENCY = table_of(IdempotencyRow).c
@@ -314,18 +311,6 @@ class _ReadBundle(NamedTuple):
     dataflows: tuple[Dataflow, ...]
     sources: Mapping[str, Registered]
     """The sources as they were when the documents were read."""
-
-
-class _StaleBundle(Exception):
-    """The sources have changed since the documents were read."""
-
-
-class _KnownBundle(Exception):
-    """The idempotency key has been used for the same bundle."""
-
-    def __init__(self, rows: tuple[DataflowRow, ...]) -> None:
-        super().__init__()
-        self.rows = rows
 
 
 class _Beyond(Exception):
@@ -366,35 +351,30 @@ class BundleChanges:
         while True:
             read = self._read(bundle, names)
 
-            def decided(
+            def decide(
                 state: CommittedState, now: datetime, read: _ReadBundle = read, cleared: frozenset[JobId] = cleared
-            ) -> frozenset[JobId]:
-                return cleared | self._touched(state, now, bundle, read)
-
-            def write(
-                session: Session, draft: Draft, cleared: frozenset[JobId], read: _ReadBundle = read
-            ) -> tuple[DataflowRow, ...]:
-                return _written(session, draft, bundle, read, cleared, begun)
+            ) -> tuple[TransitionScope, frozenset[JobId]]:
+                touched = cleared | self._touched(state, now, bundle, read)
+                return TransitionScope(jobs=touched), touched
 
             try:
-                return self._committer.commit(
-                    decided, write, scope=lambda _state, touched: TransitionScope(jobs=touched)
-                )
-            except _StaleBundle:
+                with self._committer.changing(decide) as (session, draft, touched, _):
+                    return _written(session, draft, bundle, read, touched, begun)
+            except _Stale:
                 continue
             except _Beyond as beyond:
                 cleared |= beyond.jobs
-            except _KnownBundle as known:
+            except _Known as known:
                 return known.rows
 
     def _touched(self, state: CommittedState, now: datetime, bundle: Bundle, read: _ReadBundle) -> frozenset[JobId]:
         """The jobs that the documents would touch if each came alone. Together it may be decided otherwise."""
         if state.sources is not read.sources:
-            raise _StaleBundle
+            raise _Stale
         if bundle.idempotency_key is not None:
             known = self.submitted_before(bundle.tenant, bundle.sent, bundle.idempotency_key, bundle.start)
             if known:
-                raise _KnownBundle(known)
+                raise _Known(*known)
         conditions = self._committer.ground.conditions(state, now)
         touched = frozenset[JobId]()
         for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
@@ -469,7 +449,7 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
         row = dataflow_row(draft, request.dataflow, step.change, each.document)
         row.start = str(bundle.start)
         take_origin(row, each.origin)
-        write_dataflow(session, row)
+        session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
         if bundle.idempotency_key is not None:
             write_idempotency(
                 session, draft, row, _key_of(bundle.idempotency_key, at), _bundle_digest(bundle.sent, bundle.start)
@@ -523,25 +503,24 @@ class DrainChanges:
 
     def begin(self, dataflow: str, *, who: str) -> DataflowRow:
         """Have a dataflow removed once what its sources have sent by now is worked off; idempotent."""
-        begun = time.monotonic()
 
-        def decide(state: CommittedState, now: datetime) -> Drain:
+        def decide(state: CommittedState, now: datetime) -> tuple[TransitionScope, Drain]:
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
             name = running_id(dataflow, row.revision)
             instances = frozenset(state.running.dataflow(name).instances)
-            return state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)
+            drain = state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)
+            return drain.scope, drain
 
-        def write(session: Session, draft: Draft, drain: Drain) -> DataflowRow:
+        with self._committer.changing(decide, comer=Comer.DRAIN) as (session, draft, drain, _):
             row = running_dataflow(session, dataflow)
             if row.draining is None:
                 row.draining = drain.since
                 session.add(row)
-                draft.drain(drain)
-                write_down(session, draft, OperationKind.DRAIN, who=who, subject=dataflow, begun=begun)
+                draft.moved = True
+                draft.state.drains[drain.dataflow] = drain
+                write_down(session, draft, OperationKind.DRAIN, who=who, subject=dataflow)
             return row
-
-        return self._committer.commit(decide, write, scope=lambda _state, drain: drain.scope, comer=Comer.DRAIN)
 
     def under_way(self) -> tuple[Draining, ...]:
         """The dataflows that drain."""

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ from merge.step import Settled, check_streams, settle
 
 
 class ReconfiguredTask(NamedTuple):
-    """A task that changes, is forked or fed otherwise, and the fate of its state; made by `reconfigured_tasks`."""
+    """A task that changes, is forked or fed otherwise, and the fate of its state."""
 
     was: RunningTask
     becomes: RunningTask
@@ -65,7 +65,7 @@ def reconfigured_tasks(
     def fate_of(was: RunningTask, becomes: RunningTask) -> StateFate | None:
         if becomes.instance in fresh:
             return StateFate.FRESH
-        return None if becomes.instance in by.unfit else _fate(was, becomes)
+        return None if becomes.instance in by.unfit else fate(was.type, was.config, becomes.type, becomes.config)
 
     return tuple(
         ReconfiguredTask(was, becomes, fate_of(was, becomes))
@@ -111,21 +111,18 @@ def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateC
         each.becomes.instance: StateChange(
             instance=each.becomes.instance,
             source=each.was.instance if each.is_forked else None,
-            former=_former(each.was) if each.fate is StateFate.TRANSFORMED else None,
+            former=FormerTask(
+                type=each.was.type.name,
+                version=each.was.type.version,
+                config=json.dumps(each.was.config, separators=(",", ":")),
+            )
+            if each.fate is StateFate.TRANSFORMED
+            else None,
             fresh=each.fate is StateFate.FRESH or each.fate is None,
         )
         for each in tasks
         if each.is_forked or each.fate is not StateFate.KEPT
     }
-
-
-def _fate(was: RunningTask, becomes: RunningTask) -> StateFate | None:
-    return fate(was.type, was.config, becomes.type, becomes.config)
-
-
-def _former(task: RunningTask) -> FormerTask:
-    config = json.dumps(task.config, separators=(",", ":"))
-    return FormerTask(type=task.type.name, version=task.type.version, config=config)
 
 
 def placed(running: RunningGraph, jobs: Jobs, by: Alteration) -> Assignment:
@@ -216,34 +213,41 @@ def _crossed(
     forks = [fork.task for fork in by.forks]
     alters = [task for task in by.alters if task.instance in by.rewired]
     before = [running.tasks[task.instance] for task in alters]
-    known = _homes((*forks, *alters, *before), new, jobs)
+    tasks = (*forks, *alters, *before)
+    named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
+    known = {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
     found: Counter[Bridge] = Counter()
     for each, sign in ((forks, 1), (alters, 1), (before, -1)):
         found.update(dict(crossings(each, known, sign)))
     return tuple(sorted((bridge, more) for bridge, more in found.items() if more))
 
 
-def _homes(tasks: Iterable[RunningTask], new: Mapping[Instance, JobId], jobs: Jobs) -> Mapping[Instance, JobId]:
-    named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
-    return {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedEdits:
+    """What a reconfiguration is decided by, beside what runs."""
+
+    edits: tuple[Edit, ...]
+    fresh: frozenset[str]
+    """The tasks whose states are dropped."""
+    earlier: frozenset[Instance]
+    """The tasks that were changed a moment ago."""
+    scheduler: Scheduler = Scheduler.FRIES
+    first: Instance | None = None
+    """The first instance of its forks, if it is reserved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigurationDecision:
-    """All that a reconfiguration does; made by `decide_reconfiguration`."""
+    """All that a reconfiguration does."""
 
-    edits: tuple[Edit, ...]
+    asked: AskedEdits
+    """With what is reserved, so that it can be decided anew."""
     alteration: Alteration
     settled: Settled
     """The jobs after it."""
     switches: Switches
     tasks: tuple[ReconfiguredTask, ...]
     """The tasks that change, are forked or are fed otherwise."""
-    first: Instance
-    """The first instance of its forks."""
-    earlier: frozenset[Instance]
-    """The tasks that were changed a moment ago."""
-    scheduler: Scheduler
     scattered: frozenset[Instance]
     """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
     mixed: frozenset[Instance]
@@ -273,36 +277,39 @@ class ReconfigurationDecision:
         return changed | by.rewired | {task.instance for task in by.inserted}
 
 
-def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and what is known already
-    running: RunningGraph,
-    jobs: Jobs,
-    edits: Sequence[Edit],
-    now: datetime,
-    *,
-    fresh: AbstractSet[str],
-    earlier: AbstractSet[Instance],
-    scheduler: Scheduler = Scheduler.FRIES,
-    first: Instance | None = None,
+def decide_reconfiguration(
+    running: RunningGraph, jobs: Jobs, asked: AskedEdits, now: datetime
 ) -> ReconfigurationDecision:
-    """Decide a reconfiguration. The states of the tasks in `fresh` are dropped, `first` is reserved for its forks.
-
-    `earlier` are the tasks that were changed a moment ago.
-    """
-    by = alteration(running, edits, now, first=first)
+    """Decide a reconfiguration."""
+    by = alteration(running, asked.edits, now, first=asked.first)
     settled = settle(jobs, placed(running, jobs, by), by.stops)
-    anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh if task in new.places)
+    anew = frozenset(new.places[task] for _, new in by.swaps for task in asked.fresh if task in new.places)
     return ReconfigurationDecision(
-        edits=tuple(edits),
+        asked=replace(asked, first=running.next_instance if asked.first is None else asked.first),
         alteration=by,
         settled=settled,
-        switches=switches(running, jobs, by, earlier=earlier, scheduler=scheduler),
+        switches=switches(running, jobs, by, earlier=asked.earlier, scheduler=asked.scheduler),
         tasks=reconfigured_tasks(running, by, anew),
-        first=running.next_instance if first is None else first,
-        earlier=frozenset(earlier),
-        scheduler=scheduler,
         scattered=scattered(running, settled.between, by),
         mixed=mixed(running, settled.jobs, by),
     )
+
+
+def problems_of(
+    decided: ReconfigurationDecision, jobs: Jobs, hosts: Iterable[Host], *, lenient: bool
+) -> Iterator[Problem]:
+    """A problem for each reason why a decision can't be taken; `jobs` are those before it."""
+    if not lenient:
+        yield from undeclared(decided.tasks, decided.alteration)
+        yield from untrusted(decided)
+    yield from unchanged(decided.tasks, decided.alteration, decided.asked.fresh)
+    yield from unoffered(decided, hosts)
+    yield from unplaceable(decided)
+    try:
+        check_streams(jobs, decided.settled)
+    except TooManyStreams as error:
+        # A host would receive too many, because shared tasks are copied.
+        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
 
 
 _SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
@@ -345,18 +352,9 @@ def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterat
             )
 
 
-def overfilled(decided: ReconfigurationDecision, before: Jobs) -> Iterator[Problem]:
-    """A problem if a host would receive too many streams between jobs, because shared tasks are copied."""
-    try:
-        check_streams(before, decided.settled)
-    except TooManyStreams as error:
-        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
-
-
 def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
     """A problem for each task that would bring code into a job in which that of others runs."""
-    names = {instance: task for _, new in decided.alteration.swaps for task, instance in new.places.items()}
-    for task in sorted(names.get(instance, "") for instance in decided.mixed):
+    for task in _named(decided, decided.mixed):
         yield Problem(
             pointer=pointer("tasks", task, "type"),
             code="other-code",
@@ -367,12 +365,15 @@ def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
 
 def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
     """A problem for each task below which others come or go, but not within one job."""
-    _, new = decided.alteration.swaps[0]
-    names = {instance: task for task, instance in new.places.items()}
-    for task in sorted(names.get(instance, "") for instance in decided.scattered):
+    for task in _named(decided, decided.scattered):
         yield Problem(
             pointer=pointer("tasks", task),
             code="other-jobs",
             message=f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run",
             remedy="replace the document instead; tasks below then begin anew. Or defragment first",
         )
+
+
+def _named(decided: ReconfigurationDecision, instances: Iterable[Instance]) -> list[str]:
+    names = {instance: task for _, new in reversed(decided.alteration.swaps) for task, instance in new.places.items()}
+    return sorted(names.get(instance, "") for instance in instances)

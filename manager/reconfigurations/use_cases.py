@@ -22,7 +22,7 @@ from manager.answers.reconfigurations import (
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
-from manager.reconfigurations.request import QueuePlace, ReconfigurationRequest, request_key
+from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, RequestKey, request_key
 from manager.reconfigurations.steps import reconfiguration_scope
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from manager.use_case import Base, Caller, Paging, moment, number_in, operators_only, paged
@@ -49,8 +49,7 @@ class Reconfigurations(Base):
         key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
         if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
-        wanted = self._wanted(caller, dataflow, form)
-        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+        return self._begun(caller, self._wanted(caller, dataflow, form), key)
 
     def fill(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
@@ -60,7 +59,7 @@ class Reconfigurations(Base):
         If it is lenient, states of which nobody knows what becomes are dropped.
         """
         wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
-        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who))
+        return self._begun(caller, wanted)
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -68,7 +67,7 @@ class Reconfigurations(Base):
         The tasks in `apart` may switch before or after the others.
         """
         wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, apart=apart, lenient=True)
-        self._changes.reconfigurations.begin(wanted, who=who, waits=False)
+        self._changes.reconfigurations.begin(AskedReconfiguration(request=wanted, who=who, waits=False))
 
     def undo(
         self,
@@ -89,7 +88,7 @@ class Reconfigurations(Base):
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+            return self._begun(caller, wanted, key)
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -119,6 +118,12 @@ class Reconfigurations(Base):
         with self._store.read() as session:
             rows = session.exec(wanted.limit(paging.limit + 1)).all()
         return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
+
+    def _begun(
+        self, caller: Caller, wanted: ReconfigurationRequest, key: RequestKey | None = None
+    ) -> ReconfigurationAnswer:
+        asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)
+        return self._answer(caller, self._changes.reconfigurations.begin(asked))
 
     def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
         return ReconfigurationAnswer(
@@ -216,7 +221,7 @@ class Reconfigurations(Base):
         """The place of one that waits."""
         if row.phase != Phase.WAITING:
             return None
-        place: QueuePlace | None = self._changes.reconfigurations.queue_places().get(row.id or 0)
+        place = self._changes.reconfigurations.queue_places().get(row.id or 0)
         if place is None:
             return None
         # Nobody learns with whom it shares.

@@ -294,15 +294,15 @@ class ReconfigurationRow(SQLModel, table=True):
     switched: float | None = None
     """When all jobs ran the new plans."""
     who: str
-    jobs: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    awaiting: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    sources: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    instances: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    changed: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    watched: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    jobs: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    awaiting: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    sources: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    instances: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    changed: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    watched: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     undoes: int | None = None
     outcome: str = Field(default="", sa_column=Column(Text, nullable=False))
-    report: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    report: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
     """The preview that it began with."""
     request: str | None = Field(default=None, sa_column=Column(Text))
     """What was asked for, until the switch, so that any manager can decide on it."""
