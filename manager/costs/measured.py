@@ -29,7 +29,7 @@ _NOTHING = InstanceMeasured()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The counters of a host and its jobs at one moment; made by `moment`."""
+    """The counters of a host and its jobs at one moment."""
 
     at: float
     """The time in seconds of a monotonic clock."""
@@ -44,7 +44,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSample:
-    """The work of a host between two moments; made by `sample`."""
+    """The work of a host between two moments."""
 
     seconds: float
     cpu: float
@@ -181,7 +181,7 @@ FEWEST_DISRUPTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """The prices on a host, without its tasks; assumed, or made by `prices`."""
+    """The prices on a host, without its tasks."""
 
     host: float = 0.03
     """Cores of a host without jobs."""
@@ -192,10 +192,15 @@ class Prices:
     paused: float = 0.0001
     """Cores per paused task, for its line in each plan and its state in each image."""
 
+    @property
+    def units(self) -> tuple[float, ...]:
+        """All of them, in the order of the amounts of a sample."""
+        return self.host, self.batch, self.bridge, self.paused
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruptions:
-    """The costs of a defragmentation; assumed, or made by `disruptions` from past ones."""
+    """The costs of a defragmentation."""
 
     start: float = 3.0
     """Seconds of CPU to start and warm a job."""
@@ -256,7 +261,7 @@ def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
     """Return the prices that fit the samples best; the assumed ones if there are too few samples."""
     if calibration.samples < FEWEST_SAMPLES:
         return assumed
-    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+    units = assumed.units
     # Coordinate descent: prices are multiples of the assumed ones, so that all have the same scale. Each in turn is set
     # to its optimum given the others, but never below zero, until none changes.
     products = [
@@ -272,8 +277,8 @@ def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
             found[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
         if max(abs(one - other) for one, other in zip(before, found, strict=True)) < _CONVERGED:
             break
-    host, batch, bridge, paused = (unit * multiple for unit, multiple in zip(units, found, strict=True))
-    return Prices(host=host, batch=batch, bridge=bridge, paused=paused)
+    names = ("host", "batch", "bridge", "paused")
+    return Prices(**{name: unit * each for name, unit, each in zip(names, units, found, strict=True)})
 
 
 def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[float, float]:
@@ -282,12 +287,12 @@ def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[fl
     The deviation follows from the distance between the samples and the fit. Without samples, and at most, the range is
     from half to double the assumed price.
     """
-    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+    units = assumed.units
     found = prices(calibration, assumed)
     least, most = min(assumed.batch / 2, found.batch), max(assumed.batch * 2, found.batch)
     if calibration.samples < FEWEST_SAMPLES:
         return least, most
-    paid = (found.host, found.batch, found.bridge, found.paused)
+    paid = found.units
     accounted = sum(
         one * other * kept
         for one, row in zip(paid, calibration.products, strict=True)
@@ -353,7 +358,7 @@ log = logging.getLogger("braid.defragmenting")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntCosts:
-    """The calibration and the latest disruptions; made by `Chooser`, and read by `LearntCostStore`."""
+    """The calibration and the latest disruptions."""
 
     calibration: Calibration = field(default_factory=Calibration)
     past: tuple[MeasuredDisruption, ...] = ()

@@ -192,13 +192,13 @@ def test_a_backup_is_made_while_nothing_moves(
     take(manager.changes.moves, begun, TransitionEvent.HINDERED, why="it was late")
     taken: list[int] = []
 
-    def take(*arguments: Any, **named: Any) -> int:
+    def copy(*arguments: Any, **named: Any) -> int:
         if not taken:
             take(manager.changes.moves, move(), TransitionEvent.HINDERED, why="it was late")
         taken.append(copy_live(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(restoration, "copy_live", take)
+    monkeypatch.setattr(restoration, "copy_live", copy)
     monkeypatch.setattr(restoration, "_PATIENCE", 10.0)
     back_up(root, empty_url, tmp_path / "backup.tar")
     assert 2 == len(taken)
