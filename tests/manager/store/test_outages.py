@@ -14,8 +14,8 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
 from manager import reconciler as reconciling
-from manager.kernel.live_events import LiveEvents
 from manager.jobs.changes import JobChanges
+from manager.kernel.live_events import LiveEvents
 from manager.kernel.wanted import WantedJob
 from manager.problem import DatabaseAway
 from manager.reconciler import Reconciler
