@@ -41,7 +41,7 @@ _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK, JobState.STOP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPlan:
-    """A plan to publish; made by `decide`."""
+    """A plan to publish."""
 
     job: str
     plan: Plan | None
@@ -50,7 +50,7 @@ class PublishPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clean:
-    """A job that is gone, whose retained messages are to be cleared; made by `decide`."""
+    """A job that is gone, whose retained messages are to be cleared."""
 
     job: str
 
@@ -77,7 +77,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The steps to take now; made by `decide`."""
+    """The steps to take now."""
 
     steps: tuple[PublishPlan | Clean, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)

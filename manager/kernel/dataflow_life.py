@@ -87,7 +87,7 @@ def turn(state: DataflowState, event: DataflowEvent) -> DataflowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A dataflow's need of one job; made by `needs_of`."""
+    """A dataflow's need of one job."""
 
     job: str
     host: str
@@ -99,7 +99,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowFinding:
-    """The state of a dataflow as observed; made by `find`."""
+    """The state of a dataflow as observed."""
 
     state: DataflowState
     reason: str = ""
@@ -131,10 +131,11 @@ def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str,
     for need in ordered:
         if (seen := jobs.get(need.job)) is None or not has_in_effect(seen, need):
             waits = f"job {need.job} has not run version {need.version} of its plan yet"
-            return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
-        if unsaid := _unsaid(seen, hosts):
+        elif unsaid := _unsaid(seen, hosts):
             waits = f"no host has said yet that it receives {', '.join(unsaid)} for job {need.job}"
-            return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
+        else:
+            continue
+        return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
     return DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED)
 
 

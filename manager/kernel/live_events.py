@@ -1,8 +1,7 @@
 """Live events: operations, and new states of jobs and dataflows, in a ring that any thread may read.
 
-State changes of jobs and dataflows, reported to the live events from one look to the next. Every state on the
-way is reported, in the order of the table, even if two looks or two statuses lie so far apart that one was never
-observed. The states found at the first look are not reported.
+Every state on the way is reported, in the order of the table, even if two looks or two statuses lie so far apart that
+one was never observed. The states found at the first look are not reported.
 """
 
 import math
@@ -54,7 +53,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerActivity:
-    """Counts of a reconciler's work; made by the reconciler on demand."""
+    """Counts of a reconciler's work."""
 
     connected: bool
     """The broker is connected, and all its retained messages have arrived."""
@@ -191,7 +190,7 @@ _WRONG = frozenset({JobState.DIED, JobState.CANCELLING, JobState.STUCK})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerLook:
-    """The wanted and the observed jobs at one look; made by the reconciler."""
+    """The wanted and the observed jobs at one look of the reconciler."""
 
     wanted: Mapping[str, WantedJob]
     sight: Sight
@@ -242,12 +241,14 @@ class StateReporter:
             flows = self._affected(self._dataflows, now.ailing(before) if before is not None else set())
         # Nothing below can fail, so every change is reported exactly once.
         self._before = now
-        for job in sorted(now.changed(before)) if before is not None else ():
-            for content in job_news(before.job(job) if before is not None else _NOTHING, now.job(job)):
+        news = [] if flows is None else list(self._dataflow_news(flows, now))
+        if before is None:
+            return
+        for job in sorted(now.changed(before)):
+            for content in job_news(before.job(job), now.job(job)):
                 self._events.add("job", content)
-        for content in self._dataflow_news(flows, now) if flows is not None else ():
-            if before is not None:
-                self._events.add("dataflow", content)
+        for content in news:
+            self._events.add("dataflow", content)
 
     @property
     def states(self) -> Mapping[DataflowState, int]:

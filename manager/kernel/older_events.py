@@ -171,7 +171,7 @@ class ReadStreams(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """The proof for one reconfiguration, as far as it has come; made by `advanced`."""
+    """The proof for one reconfiguration, as far as it has come."""
 
     reads: Mapping[JobId, ReadStreams] = field(default_factory=dict)
     asked: Mapping[str, AskedStream] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class Clearance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndsWanted:
-    """A question that a host shall be asked; made by `look_on`."""
+    """A question that a host shall be asked."""
 
     host: str
     number: int

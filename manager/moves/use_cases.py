@@ -39,10 +39,8 @@ class Defragmentation(Base):
         """The fragmentation of the jobs."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = (
-                self._tools.chooser.snapshot(state, self._committer.ground),
-                next(iter(state.moves.values()), None),
-            )
+            picture = self._tools.chooser.snapshot(state, self._committer.ground)
+            move = next(iter(state.moves.values()), None)
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)

@@ -1,9 +1,9 @@
 """The watcher: looks at the running tasks regularly, starts defragmentations, and gives jobs their shards and paces.
 
-Changes of paces: which job gets another one now. Pure. A job is slowed down once that has been right for a
+Changes of paces: a job is slowed down once that has been right for a
 while, one job at a time. It is quick again at once, because somebody waits for its outputs longer than allowed.
 
-Changes of shards: which job gets another number of them now. Pure. Another number has to be right for a while.
+Changes of shards: another number has to be right for a while.
 Figures are means over a minute, and those from before a change say nothing about the job after it. So each job
 is given the same while again after each change. Jobs change one at a time.
 """
@@ -168,7 +168,7 @@ class Watcher:
                 overload=target_of(snapshot.isolated),
             )
         self._watched, decision = watch(self._watched, look, now, every=self._every)
-        assignment = _assignment(decision.act, snapshot)
+        assignment = _ASSIGNMENTS[decision.act](snapshot)
         says = "" if weighed is None else weighed.says
         if assignment is None:
             log.debug("%s; %s", decision.why, says)
@@ -210,16 +210,12 @@ class Watcher:
             log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
 
 
-def _assignment(act: Act, snapshot: PlacementSnapshot) -> Assignment | None:
-    match act:
-        case Act.CONSOLIDATE:
-            return snapshot.consolidated
-        case Act.ISOLATE:
-            return snapshot.isolated
-        case Act.SEPARATE:
-            return snapshot.separated
-        case Act.WAIT:
-            return None
+_ASSIGNMENTS: Mapping[Act, Callable[[PlacementSnapshot], Assignment | None]] = {
+    Act.CONSOLIDATE: lambda snapshot: snapshot.consolidated,
+    Act.ISOLATE: lambda snapshot: snapshot.isolated,
+    Act.SEPARATE: lambda snapshot: snapshot.separated,
+    Act.WAIT: lambda _snapshot: None,
+}
 
 
 def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:

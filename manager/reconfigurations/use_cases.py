@@ -143,29 +143,19 @@ class Reconfigurations(Base):
         if form.dataflows or form.scheduler is not Scheduler.FRIES:
             operators_only(caller)
         if bool(form.tasks) == (form.document is not None):
-            raise InvalidRequest([_both(form)])
+            given = form.document is not None
+            raise _invalid(
+                pointer("document" if given else "tasks"),
+                "document-and-tasks" if given else "missing",
+                "both patches and a whole document are given" if given else "nothing to change is given",
+                "send patches in `tasks`, or the edited `document`",
+            )
         if form.document is not None and form.dataflows:
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer=pointer("dataflows"),
-                        code="whole-document",
-                        message="a whole document is one dataflow's",
-                        remedy="send patches in `tasks` to change several dataflows",
-                    )
-                ]
-            )
+            remedy = "send patches in `tasks` to change several dataflows"
+            raise _invalid(pointer("dataflows"), "whole-document", "a whole document is one dataflow's", remedy)
         if unknown := sorted(set(form.fresh) - set(row.task_ids)):
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer=pointer("fresh", form.fresh.index(unknown[0])),
-                        code="unknown-task",
-                        message=f"the dataflow has no task {unknown[0]!r}",
-                        remedy="name a task of its document",
-                    )
-                ]
-            )
+            at, message = pointer("fresh", form.fresh.index(unknown[0])), f"the dataflow has no task {unknown[0]!r}"
+            raise _invalid(at, "unknown-task", message, "name a task of its document")
         names = tuple(dict.fromkeys([dataflow, *form.dataflows]))
         for name in names:
             self._own(caller, name)
@@ -259,14 +249,8 @@ def _of(dataflow: str) -> SelectOfScalar[ReconfigurationRow]:
     return select(ReconfigurationRow).join(ReconfiguredRow, join).where(col(ReconfiguredRow.dataflow) == dataflow)
 
 
-def _both(form: ReconfigurationForm) -> Problem:
-    given = form.document is not None
-    return Problem(
-        pointer=pointer("document") if given else pointer("tasks"),
-        code="document-and-tasks" if given else "missing",
-        message="both patches and a whole document are given" if given else "nothing to change is given",
-        remedy="send patches in `tasks`, or the edited `document`",
-    )
+def _invalid(at: str, code: str, message: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest([Problem(pointer=at, code=code, message=message, remedy=remedy)])
 
 
 def _too_late(row: ReconfigurationRow) -> str | None:
