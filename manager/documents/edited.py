@@ -21,29 +21,22 @@ def patched(document: str, patches: TaskPatches) -> tuple[str, tuple[Problem, ..
     tasks = {task["id"]: at for at, task in enumerate(edited["tasks"])}
     problems: list[Problem] = []
     for name, patch in patches.items():
+        unknown = sorted(patch.keys() - _PATCHED)
         if name not in tasks:
-            problems.append(
-                Problem(
-                    pointer=pointer("tasks", name),
-                    code="unknown-task",
-                    message=f"the dataflow has no task {name!r}",
-                    remedy="name a task of its document",
-                )
+            at, message = pointer("tasks", name), f"the dataflow has no task {name!r}"
+            problem = Problem(pointer=at, code="unknown-task", message=message, remedy="name a task of its document")
+        elif unknown:
+            at, message = (
+                pointer("tasks", name, unknown[0]),
+                "only the type and the config of a running task can change",
             )
+            problem = Problem(pointer=at, code="not-changeable", message=message, remedy="replace the document instead")
+        else:
+            # What is patched is no module any more.
+            task = {key: value for key, value in edited["tasks"][tasks[name]].items() if key != "module"}
+            edited["tasks"][tasks[name]] = _merged(task, patch)
             continue
-        if unknown := sorted(patch.keys() - _PATCHED):
-            problems.append(
-                Problem(
-                    pointer=pointer("tasks", name, unknown[0]),
-                    code="not-changeable",
-                    message="only the type and the config of a running task can change",
-                    remedy="replace the document instead",
-                )
-            )
-            continue
-        # What is patched is no module any more.
-        task = {key: each for key, each in edited["tasks"][tasks[name]].items() if key != "module"}
-        edited["tasks"][tasks[name]] = _merged(task, patch)
+        problems.append(problem)
     return json.dumps(edited, ensure_ascii=False), tuple(problems)
 
 

@@ -169,7 +169,7 @@ class ReadStreams(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Clearance:
     """The proof for one reconfiguration, as far as it has come."""
 
@@ -236,13 +236,8 @@ def advanced(before: Clearance, reconfiguring: Reconfiguring, sight: Sight, ques
     making = _ClearanceInProgress(before, sight, question)
     for reached in reconfiguring.reached:
         making.add(reached)
-    return Clearance(
-        reads=making.reads,
-        asked=making.asked,
-        past=making.past,
-        lacking=frozenset(making.lacking),
-        is_clear=len(making.past) == len(reconfiguring.reached),
-    )
+    is_clear = len(making.past) == len(reconfiguring.reached)
+    return Clearance(making.reads, making.asked, making.past, frozenset(making.lacking), is_clear)
 
 
 class _ClearanceInProgress:

@@ -74,37 +74,6 @@ def reconfigured_tasks(
     )
 
 
-def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Problem]:
-    """A problem for each task of which its type does not declare what becomes of its state."""
-    _, new = by.swaps[0]
-    for each in tasks:
-        if each.fate is None:
-            name = next((task for task, instance in new.places.items() if instance == each.becomes.instance), "")
-            unfit = each.becomes.instance in by.unfit
-            yield Problem(
-                pointer=pointer("tasks", name),
-                code="undeclared-state",
-                message=f"the state of {name!r} was made from events with other fields"
-                if unfit
-                else f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
-                remedy=f'begin without state: send {{"fresh": ["{name}"]}} along',
-            )
-
-
-def unchanged(tasks: Iterable[ReconfiguredTask], by: Alteration, fresh: AbstractSet[str]) -> Iterator[Problem]:
-    """A problem for each task that is to begin without state and does not change."""
-    _, new = by.swaps[0]
-    changed = {each.becomes.instance for each in tasks}
-    for name in sorted(fresh):
-        if new.places.get(name) not in changed:
-            yield Problem(
-                pointer=pointer("fresh"),
-                code="unchanged-task",
-                message=f"the task {name!r} does not change",
-                remedy="name changed tasks only; to begin others anew, replace the document",
-            )
-
-
 def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
     """For each task whose state is not simply kept what its plan says of it."""
     return {
@@ -295,16 +264,35 @@ def decide_reconfiguration(
     )
 
 
+_SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
+_ANEW = "replace the document instead; the task is then placed anew"
+
+
 def problems_of(
     decided: ReconfigurationDecision, jobs: Jobs, hosts: Iterable[Host], *, lenient: bool
 ) -> Iterator[Problem]:
     """A problem for each reason why a decision can't be taken; `jobs` are those before it."""
+    by = decided.alteration
+    names = {instance: task for _, new in reversed(by.swaps) for task, instance in new.places.items()}
     if not lenient:
-        yield from undeclared(decided.tasks, decided.alteration)
-        yield from untrusted(decided)
-    yield from unchanged(decided.tasks, decided.alteration, decided.asked.fresh)
-    yield from unoffered(decided, hosts)
-    yield from unplaceable(decided)
+        yield from _undeclared(decided, names)
+        for task in sorted(names.get(instance, "") for instance in decided.mixed):
+            message = f"{task!r} would run your code in a job with code of another tenant"
+            yield _problem(task, "type", code="other-code", message=message, remedy=_ANEW)
+    changed = {each.becomes.instance for each in decided.tasks}
+    for task in sorted(decided.asked.fresh):
+        if by.swaps[0][1].places.get(task) not in changed:
+            yield Problem(
+                pointer=pointer("fresh"),
+                code="unchanged-task",
+                message=f"the task {task!r} does not change",
+                remedy="name changed tasks only; to begin others anew, replace the document",
+            )
+    yield from _unoffered(decided, names, hosts)
+    for task in sorted(names.get(instance, "") for instance in decided.scattered):
+        message = f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run"
+        remedy = "replace the document instead; tasks below then begin anew. Or defragment first"
+        yield _problem(task, code="other-jobs", message=message, remedy=remedy)
     try:
         check_streams(jobs, decided.settled)
     except TooManyStreams as error:
@@ -312,68 +300,45 @@ def problems_of(
         yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
 
 
-_SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
+def _problem(task: str, *part: str, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer("tasks", task, *part), code=code, message=message, remedy=remedy)
 
 
-def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
+def _undeclared(decided: ReconfigurationDecision, names: Mapping[Instance, str]) -> Iterator[Problem]:
+    """A problem for each task of which its type does not declare what becomes of its state."""
+    for each in decided.tasks:
+        if each.fate is None:
+            name = names.get(each.becomes.instance, "")
+            message = f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change"
+            if each.becomes.instance in decided.alteration.unfit:
+                message = f"the state of {name!r} was made from events with other fields"
+            remedy = f'begin without state: send {{"fresh": ["{name}"]}} along'
+            yield _problem(name, code="undeclared-state", message=message, remedy=remedy)
+
+
+def _unoffered(
+    decided: ReconfigurationDecision, names: Mapping[Instance, str], hosts: Iterable[Host]
+) -> Iterator[Problem]:
     """A problem for each task that the host of its job cannot run with its new type or tags.
 
     A host that is away may offer anything.
     """
     known = {host.name: host for host in hosts if not host.away}
     jobs = decided.settled.jobs
-    _, new = decided.alteration.swaps[0]
-    names = {instance: task for task, instance in new.places.items()}
     changed = (
         each.becomes
         for each in decided.tasks
         if each.becomes.type.name != each.was.type.name or not each.becomes.tags <= each.was.tags
     )
     for task in (*changed, *decided.alteration.inserted):
-        kind = task.type
+        name, kind = names.get(task.instance, ""), task.type.name
         host = known.get(jobs.jobs[jobs.homes[task.instance].job].host)
         if host is None:
             continue
-        at = pointer("tasks", names.get(task.instance, ""), "type")
         if lacking := task.tags - host.tags:
-            yield Problem(
-                pointer=at,
-                code="no-host",
-                message=f"it needs a host that offers {listed(sorted(lacking))}; this one runs on "
-                f"{host.name!r}, which does not",
-                remedy="replace the document instead; the task is then placed anew",
-            )
-        elif not host.has(kind.name):
-            yield Problem(
-                pointer=at,
-                code="no-host",
-                message=f"the task runs on host {host.name!r}, which has no implementation of the type {kind.name!r}",
-                remedy="install it there, or replace the document instead; the task is then placed anew",
-            )
-
-
-def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
-    """A problem for each task that would bring code into a job in which that of others runs."""
-    for task in _named(decided, decided.mixed):
-        yield Problem(
-            pointer=pointer("tasks", task, "type"),
-            code="other-code",
-            message=f"{task!r} would run your code in a job with code of another tenant",
-            remedy="replace the document instead; the task is then placed anew",
-        )
-
-
-def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
-    """A problem for each task below which others come or go, but not within one job."""
-    for task in _named(decided, decided.scattered):
-        yield Problem(
-            pointer=pointer("tasks", task),
-            code="other-jobs",
-            message=f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run",
-            remedy="replace the document instead; tasks below then begin anew. Or defragment first",
-        )
-
-
-def _named(decided: ReconfigurationDecision, instances: Iterable[Instance]) -> list[str]:
-    names = {instance: task for _, new in reversed(decided.alteration.swaps) for task, instance in new.places.items()}
-    return sorted(names.get(instance, "") for instance in instances)
+            needed = listed(sorted(lacking))
+            message = f"it needs a host that offers {needed}; this one runs on {host.name!r}, which does not"
+            yield _problem(name, "type", code="no-host", message=message, remedy=_ANEW)
+        elif not host.has(kind):
+            message = f"the task runs on host {host.name!r}, which has no implementation of the type {kind!r}"
+            yield _problem(name, "type", code="no-host", message=message, remedy=f"install it there, or {_ANEW}")

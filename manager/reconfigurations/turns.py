@@ -30,63 +30,52 @@ def reconfigure(
     wishing = Wishing(sight.hosts, wished, now)
     for each in under_way:
         it = each.reconfiguration
-        if (turn := _queue_turn(each) or _turn(each, sight, now, clearances.get(it.id))) is not None:
+        if (turn := _turn(each, sight, now, clearances.get(it.id))) is not None:
             yield turn
         elif it.phase is Phase.SWITCHING:
             yield from wishing.take(it.marker, each.streams)
 
 
-def _queue_turn(each: Reconfiguring) -> Turn | None:
-    """The turn of one that waits, or that nobody has prepared who is still there; whatever is seen of jobs."""
-    match each.reconfiguration.phase:
-        case Phase.WAITING if not each.waits:
-            event = TransitionEvent.CLEARED
-        case Phase.PREPARING if each.reconfiguration.prepared is None:
-            event = TransitionEvent.INTERRUPTED
-        case _:
-            return None
-    return Turn(each.reconfiguration, event)
-
-
 def _turn(each: Reconfiguring, sight: Sight, now: float, clearance: Clearance) -> Turn | None:
-    it = each.reconfiguration
+    it, event, why = each.reconfiguration, None, ""
     seen = {job: sight.jobs.get(str(job), JobSight()).seen for job in it.jobs}
     match it.phase:
+        case Phase.WAITING if not each.waits:
+            event = TransitionEvent.CLEARED
+        case Phase.PREPARING if it.prepared is None:
+            # Who has prepared it is not there any more.
+            event = TransitionEvent.INTERRUPTED
         case Phase.PREPARING:
-            if (why := _hindrance(each, seen, now)) is not None:
-                return Turn(it, TransitionEvent.HINDERED, why)
-            if all(has_taken_up(seen[job], each.plans[job]) for job in it.awaiting):
-                return Turn(it, TransitionEvent.READY)
+            if why := _hindrance(it, seen, now):
+                event = TransitionEvent.HINDERED
+            elif all(has_taken_up(seen[job], each.plans[job]) for job in it.awaiting):
+                event = TransitionEvent.READY
         case Phase.SWITCHING if all(_runs(each, job, seen[job]) for job in it.jobs):
-            return Turn(it, TransitionEvent.BEGUN)
+            event = TransitionEvent.BEGUN
         case Phase.PROVING | Phase.REVERTED:
             is_young = now - it.since <= PROVEN_AFTER
             is_past = clearance.is_clear or each.below <= clearance.past.keys()
-            if (is_young or not is_past) and (why := _failure(it, seen)) is not None:
-                return Turn(it, TransitionEvent.FAILED, why)
-            if clearance.is_clear and not is_young:
-                return Turn(it, TransitionEvent.PROVEN)
-    return None
+            if (is_young or not is_past) and (why := _failure(it, seen)):
+                event = TransitionEvent.FAILED
+            elif clearance.is_clear and not is_young:
+                event = TransitionEvent.PROVEN
+    return None if event is None else Turn(it, event, why)
 
 
-def _failure(it: Reconfiguration, seen: Mapping[JobId, JobSeen | None]) -> str | None:
+def _failure(it: Reconfiguration, seen: Mapping[JobId, JobSeen | None]) -> str:
     """Why a reconfiguration is to be undone, if it may be: a task that it changed, or one below, fails."""
     if it.phase is not Phase.PROVING or it.undoes is not None or it.outcome:
-        return None
+        return ""
     failed = {task: why for job in seen.values() if job is not None for task, why in job.failed.items()}
     broken = sorted(it.watched & failed.keys())
-    return f"a task fails since: {failed[broken[0]]}" if broken else None
+    return f"a task fails since: {failed[broken[0]]}" if broken else ""
 
 
-def _hindrance(each: Reconfiguring, seen: Mapping[JobId, JobSeen | None], now: float) -> str | None:
-    it = each.reconfiguration
+def _hindrance(it: Reconfiguration, seen: Mapping[JobId, JobSeen | None], now: float) -> str:
     for job in sorted(it.awaiting):
-        report = seen[job]
-        if report is not None and report.refused:
+        if (report := seen[job]) is not None and report.refused:
             return f"job {job} refused: {report.refused}"
-    if now - it.since > PREPARED_WITHIN:
-        return f"the jobs were not ready within {PREPARED_WITHIN:.0f} s"
-    return None
+    return f"the jobs were not ready within {PREPARED_WITHIN:.0f} s" if now - it.since > PREPARED_WITHIN else ""
 
 
 def _runs(each: Reconfiguring, job: JobId, seen: JobSeen | None) -> bool:
