@@ -87,7 +87,7 @@ class Planner:
         """The name of the workers of a new job: a tenant's if they run nothing but tasks in its quarantine."""
         if not self.quarantined:
             return ""
-        working = (each for each in instances if self.running.tasks[each].inputs)
+        working = (instance for instance in instances if self.running.tasks[instance].inputs)
         names = {quarantine_of(self.running.tenants_of(each), self.quarantined) for each in working}
         return names.pop() if len(names) == 1 else ""
 

@@ -291,7 +291,11 @@ def batch_range(calibration: Calibration) -> tuple[float, float]:
 def disruptions(past: Sequence[MeasuredDisruption]) -> Disruptions:
     """Return the expected costs of a defragmentation: medians of the latest ones, or as assumed if these are few."""
     latest = past[-DISRUPTIONS_KEPT:]
-    starts = [each.starting / each.jobs for each in latest if each.jobs and each.starting is not None]
+    starts = [
+        disruption.starting / disruption.jobs
+        for disruption in latest
+        if disruption.jobs and disruption.starting is not None
+    ]
     moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]
     return Disruptions(
         start=_middle(starts, ASSUMED_DISRUPTIONS.start),

@@ -405,7 +405,7 @@ class BundleChanges(_DocumentChanges):
         bundle = Bundle(tenant=tenant, documents=tuple(map(BundleDocument, documents)), sent=b"", who="", start=start)
         dataflows = self._read(bundle, [f"explained-{at}" for at in range(len(documents))], self._sources())
         with self._committer.looking() as state:
-            keys = {task.key for each in dataflows for task in confined(each, state, start).tasks}
+            keys = {task.key for dataflow in dataflows for task in confined(dataflow, state, start).tasks}
             return sum(key not in state.running.index for key in keys)
 
     def _read(self, bundle: Bundle, names: Sequence[str], sources: Mapping[str, Registered]) -> tuple[Dataflow, ...]:
@@ -523,7 +523,7 @@ class DrainChanges:
     def drained(self, dataflow: str) -> None:
         """All that the sources of a dataflow had sent is worked off: remove it."""
         with self._committer.looking() as state:
-            names = {public_id(each): each for each in state.drains}
+            names = {public_id(drain): drain for drain in state.drains}
             # It may have been removed at once meanwhile.
             if dataflow in names:
                 self._dataflows.remove(dataflow, who=state.running.dataflow(names[dataflow]).tenant)
@@ -537,5 +537,5 @@ def _draining(state: CommittedState, drain: Drain) -> Draining:
         dataflow=public_id(drain.dataflow),
         since=drain.since,
         streams=state.streams_of(sources),
-        instances=frozenset(each for each in drain.instances if running.tasks[each].inputs),
+        instances=frozenset(instance for instance in drain.instances if running.tasks[instance].inputs),
     )

@@ -55,15 +55,15 @@ def documents_in(body: bytes) -> tuple[bytes, ...]:
         message = f"a bundle has 1 to {MOST_DOCUMENTS} documents, and this one has {len(documents)}"
         remedy = "send several bundles"
         raise InvalidRequest([Problem(pointer="/documents", code="wrong-bundle", message=message, remedy=remedy)])
-    return tuple(bytes(each) for each in documents)
+    return tuple(bytes(document) for document in documents)
 
 
 def problems_of_documents(problems: Mapping[int, Sequence[Problem]]) -> list[Problem]:
     """The problems of documents by their places, each with a pointer into the bundle."""
     return [
-        replace(each, pointer=pointer("documents", at) + each.pointer)
+        replace(problem, pointer=pointer("documents", at) + problem.pointer)
         for at in sorted(problems)
-        for each in problems[at]
+        for problem in problems[at]
     ]
 
 
@@ -109,7 +109,7 @@ def check_topics(dataflow: Dataflow, raw: bytes, sources: Mapping[str, Registere
     }
     if not topics:
         return
-    own = {each.topic for each in sources.values() if each.source.owner == dataflow.tenant}
+    own = {source.topic for source in sources.values() if source.source.owner == dataflow.tenant}
     _refuse(
         raw,
         {id_ for id_, topic in topics.items() if topic not in own},

@@ -123,7 +123,11 @@ class JobChanges:
             if state.jobs.version != base:
                 raise Conflict("the jobs have changed since that was decided")
             # Else one that is only prepared would be given up for it.
-            if any(scope.meets(each.scope) for each in state.transitions if each.kind is not TransitionKind.DRAIN):
+            if any(
+                scope.meets(transition.scope)
+                for transition in state.transitions
+                if transition.kind is not TransitionKind.DRAIN
+            ):
                 raise Conflict(f"job {change.job} is in a transition")
             return scope, None
 

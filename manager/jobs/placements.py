@@ -94,7 +94,7 @@ class Placements(Base):
             dataflow=asked.dataflow,
             groups=tuple(
                 PlannedGroupAnswer(
-                    tags=group.image, tasks=tuple(sorted(name for each in group.tasks for name in names[int(each)]))
+                    tags=group.image, tasks=tuple(sorted(name for task in group.tasks for name in names[int(task)]))
                 )
                 for group in found.groups
             ),
@@ -139,7 +139,7 @@ def _elsewhere(asked: _Asked, name: str) -> tuple[OtherPlaceAnswer, ...]:
         OtherPlaceAnswer(
             tags=place.image,
             job="" if place.present is None else str(place.present),
-            joins=tuple(sorted(joined for each in place.with_tasks for joined in names[int(each)])),
+            joins=tuple(sorted(joined for with_task in place.with_tasks for joined in names[int(with_task)])),
             more=None if place.more is None else round(place.more, 6),
             why_not=place.why_not,
         )

@@ -252,7 +252,7 @@ class Committer:
 
 
 def _phases(state: CommittedState) -> list[Phase]:
-    return [each.phase for each in state.transitions]
+    return [transition.phase for transition in state.transitions]
 
 
 _NO_LEADER = "this manager does not lead; ask again in a moment, or ask the one that leads"

@@ -216,9 +216,11 @@ def look_on(
 ) -> tuple[Clearances, tuple[EndsWanted, ...]]:
     """The proofs after one more look, and the questions to ask now; one question serves all that need an answer."""
     known = {
-        each.reconfiguration.id: advanced(before.get(each.reconfiguration.id), each, sight, before.question)
-        for each in under_way
-        if each.reconfiguration.phase in HAS_SWITCHED
+        transition.reconfiguration.id: advanced(
+            before.get(transition.reconfiguration.id), transition, sight, before.question
+        )
+        for transition in under_way
+        if transition.reconfiguration.phase in HAS_SWITCHED
     }
     lacking = frozenset[str]().union(*(each.lacking for each in known.values()))
     is_new = any(each.asked[stream].after == before.question for each in known.values() for stream in each.lacking)

@@ -124,12 +124,12 @@ class CommittedState:
     def streams_of(self, sources: Mapping[Instance, object] | frozenset[Instance]) -> frozenset[str]:
         """The raw streams of running sources."""
         tasks = self.running.tasks
-        return frozenset(self.sources[tasks[each].config["source"]].supplied.stream for each in sources)
+        return frozenset(self.sources[tasks[source].config["source"]].supplied.stream for source in sources)
 
 
 def stands_apart(plan: Plan) -> bool:
     """Tell whether a job began at the earliest events that were kept."""
-    return any(each.since is not None for each in plan.ingress)
+    return any(entering.since is not None for entering in plan.ingress)
 
 
 def running_id(dataflow: str, revision: int) -> str:
@@ -196,7 +196,7 @@ def _tasks(
             key=Key(row.signature, None if row.scope_task is None else Scope(row.scope_dataflow, row.scope_task)),
             text=row.text,
             type=kind,
-            inputs=tuple(Input(*each) for each in row.inputs),
+            inputs=tuple(Input(*edge) for edge in row.inputs),
             json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
             # In rows of old, those of the type are not written down.

@@ -68,7 +68,7 @@ class ReachedJob:
     @property
     def streams(self) -> frozenset[str]:
         """The streams over which the events come."""
-        return self.raw | {each.stream for each in self.bridges}
+        return self.raw | {bridge.stream for bridge in self.bridges}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class JobStreams:
 
     def _in_order(self, raw: Mapping[JobId, AbstractSet[str]], there: AbstractSet[JobId]) -> Iterator[ReachedJob]:
         entering = {job: {each for each in self._bridges.get(job, ()) if each.by in there} for job in there}
-        above = {job: {each.by for each in streams} for job, streams in entering.items()}
+        above = {job: {stream.by for stream in streams} for job, streams in entering.items()}
         for job in TopologicalSorter(above).static_order():
             yield ReachedJob(
                 job=job,

@@ -224,7 +224,11 @@ class ReconfigurationChanges:
         if not self._committer.leads:
             return {}
         with self._committer.looking() as state:
-            waiting = [each for each in state.reconfigurations.values() if each.phase is Phase.WAITING]
+            waiting = [
+                reconfiguration
+                for reconfiguration in state.reconfigurations.values()
+                if reconfiguration.phase is Phase.WAITING
+            ]
             return {each.id: queue_place(each, state.transitions) for each in waiting}
 
 
@@ -235,24 +239,29 @@ def _going(state: CommittedState) -> Iterator[Reconfiguring]:
     # One that waits changes nothing yet, perhaps for long.
     settled = HAS_SWITCHED | {Phase.WAITING}
     changing = [
-        each for each in state.transitions if each.kind is not TransitionKind.DRAIN and each.phase not in settled
+        transition
+        for transition in state.transitions
+        if transition.kind is not TransitionKind.DRAIN and transition.phase not in settled
     ]
-    for each in state.reconfigurations.values():
+    for reconfiguration in state.reconfigurations.values():
         # Those of all its dataflows: a later one may have led other events to what it changed.
-        sources = frozenset(instance for instance in each.instances & running.keys() if not running[instance].inputs)
-        if each.phase in HAS_SWITCHED and sources not in reached:
+        sources = frozenset(
+            instance for instance in reconfiguration.instances & running.keys() if not running[instance].inputs
+        )
+        if reconfiguration.phase in HAS_SWITCHED and sources not in reached:
             # Of many that wait for one job most have the same.
             reached[sources] = streams.reached(sources)
         yield Reconfiguring(
-            reconfiguration=each,
-            plans={job: state.plans[job] for job in each.jobs if job in state.plans},
+            reconfiguration=reconfiguration,
+            plans={job: state.plans[job] for job in reconfiguration.jobs if job in state.plans},
             # Its dataflows may be gone once it has switched.
-            streams=state.streams_of(each.sources & running.keys()),
-            below=frozenset(homes[instance].job for instance in each.watched if instance in homes),
-            waits=each.phase is Phase.WAITING and bool(in_the_way(each, state.transitions)),
-            reached=reached.get(sources, ()) if each.phase in HAS_SWITCHED else (),
+            streams=state.streams_of(reconfiguration.sources & running.keys()),
+            below=frozenset(homes[instance].job for instance in reconfiguration.watched if instance in homes),
+            waits=reconfiguration.phase is Phase.WAITING and bool(in_the_way(reconfiguration, state.transitions)),
+            reached=reached.get(sources, ()) if reconfiguration.phase in HAS_SWITCHED else (),
             is_held=any(
-                other is not each and not other.scope.instances.isdisjoint(each.instances) for other in changing
+                other is not reconfiguration and not other.scope.instances.isdisjoint(reconfiguration.instances)
+                for other in changing
             ),
         )
 
@@ -280,8 +289,10 @@ def _checked(
 
 def _waiting(state: CommittedState, dataflows: Sequence[str]) -> Counter[str]:
     """How many reconfigurations wait, for each of some dataflows with any."""
-    under_way = (each for each in state.reconfigurations.values() if each.phase is Phase.WAITING)
-    return Counter(name for each in under_way for name in each.dataflows if name in dataflows)
+    under_way = (
+        reconfiguration for reconfiguration in state.reconfigurations.values() if reconfiguration.phase is Phase.WAITING
+    )
+    return Counter(name for transition in under_way for name in transition.dataflows if name in dataflows)
 
 
 def _check_queue(state: CommittedState, dataflows: Sequence[str]) -> None:

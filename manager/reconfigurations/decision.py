@@ -77,20 +77,20 @@ def reconfigured_tasks(
 def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
     """For each task whose state is not simply kept what its plan says of it."""
     return {
-        each.becomes.instance: StateChange(
-            instance=each.becomes.instance,
-            source=each.was.instance if each.is_forked else None,
+        task.becomes.instance: StateChange(
+            instance=task.becomes.instance,
+            source=task.was.instance if task.is_forked else None,
             former=FormerTask(
-                type=each.was.type.name,
-                version=each.was.type.version,
-                config=json.dumps(each.was.config, separators=(",", ":")),
+                type=task.was.type.name,
+                version=task.was.type.version,
+                config=json.dumps(task.was.config, separators=(",", ":")),
             )
-            if each.fate is StateFate.TRANSFORMED
+            if task.fate is StateFate.TRANSFORMED
             else None,
-            fresh=each.fate is StateFate.FRESH or each.fate is None,
+            fresh=task.fate is StateFate.FRESH or task.fate is None,
         )
-        for each in tasks
-        if each.is_forked or each.fate is not StateFate.KEPT
+        for task in tasks
+        if task.is_forked or task.fate is not StateFate.KEPT
     }
 
 
@@ -228,7 +228,7 @@ class ReconfigurationDecision:
         pairs = self.alteration.swaps
         return TransitionScope(
             jobs=self.settled.touches | self.switches.jobs.keys(),
-            instances=frozenset(each for pair in pairs for dataflow in pair for each in dataflow.instances),
+            instances=frozenset(instance for pair in pairs for dataflow in pair for instance in dataflow.instances),
             dataflows=frozenset(public_id(old.id) for old, _ in pairs),
         )
 
@@ -306,11 +306,11 @@ def _problem(task: str, *part: str, code: str, message: str, remedy: str) -> Pro
 
 def _undeclared(decided: ReconfigurationDecision, names: Mapping[Instance, str]) -> Iterator[Problem]:
     """A problem for each task of which its type does not declare what becomes of its state."""
-    for each in decided.tasks:
-        if each.fate is None:
-            name = names.get(each.becomes.instance, "")
-            message = f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change"
-            if each.becomes.instance in decided.alteration.unfit:
+    for task in decided.tasks:
+        if task.fate is None:
+            name = names.get(task.becomes.instance, "")
+            message = f"type {task.becomes.type.name!r} does not declare what becomes of the state by this change"
+            if task.becomes.instance in decided.alteration.unfit:
                 message = f"the state of {name!r} was made from events with other fields"
             remedy = f'begin without state: send {{"fresh": ["{name}"]}} along'
             yield _problem(name, code="undeclared-state", message=message, remedy=remedy)

@@ -184,5 +184,9 @@ def decided_on(
 
 def changed_lately(state: CommittedState) -> frozenset[Instance]:
     """The tasks of reconfigurations after whose switch older events may still be under way."""
-    switched = (each.changed for each in state.reconfigurations.values() if each.phase in HAS_SWITCHED)
+    switched = (
+        reconfiguration.changed
+        for reconfiguration in state.reconfigurations.values()
+        if reconfiguration.phase in HAS_SWITCHED
+    )
     return frozenset[Instance]().union(*switched)

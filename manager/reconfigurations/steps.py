@@ -307,7 +307,7 @@ def reconfiguration_scope(state: CommittedState, decided: ReconfigurationDecisio
         components=tuple(
             ComponentAnswer(
                 tasks=tuple(sorted(names.get(Instance(int(each)), each) for each in component.scope)),
-                heads=tuple(sorted(names.get(Instance(int(each)), each) for each in component.heads)),
+                heads=tuple(sorted(names.get(Instance(int(head)), head) for head in component.heads)),
             )
             for component in switching.components
         ),

@@ -28,16 +28,17 @@ def reconfigure(
 ) -> Iterator[Wish | Turn]:
     """Yield the wishes for markers in sources, and the turns of reconfigurations."""
     wishing = Wishing(sight.hosts, wished, now)
-    for each in under_way:
-        it = each.reconfiguration
-        if (turn := _turn(each, sight, now, clearances.get(it.id))) is not None:
+    for transition in under_way:
+        it = transition.reconfiguration
+        if (turn := _turn(transition, sight, now, clearances.get(it.id))) is not None:
             yield turn
         elif it.phase is Phase.SWITCHING:
-            yield from wishing.take(it.marker, each.streams)
+            yield from wishing.take(it.marker, transition.streams)
 
 
 def _turn(each: Reconfiguring, sight: Sight, now: float, clearance: Clearance) -> Turn | None:
-    it, event, why = each.reconfiguration, None, ""
+    it, why = each.reconfiguration, ""
+    event: TransitionEvent | None = None
     seen = {job: sight.jobs.get(str(job), JobSight()).seen for job in it.jobs}
     match it.phase:
         case Phase.WAITING if not each.waits:

@@ -191,7 +191,7 @@ class Reconfigurations(Base):
         scope = ReconfigurationScope.model_validate(row.report) if row.report else None
         if scope is not None and len(dataflows) < len(every):
             # Nobody learns with whom it shares.
-            tasks = tuple(each for each in scope.tasks if each.dataflow in dataflows)
+            tasks = tuple(task for task in scope.tasks if task.dataflow in dataflows)
             scope = scope.model_copy(update={"tasks": tasks, "components": ()})
         return ReconfigurationAnswer(
             id=str(row.id),
