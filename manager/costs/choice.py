@@ -372,9 +372,9 @@ class Chooser:
 
     def recall(self) -> None:
         """Load the stored costs, which another manager may have written; called when this manager begins to lead."""
-        found = LearntCosts() if self._store is None else self._store.read()
+        learnt = LearntCosts() if self._store is None else self._store.read()
         with self._guard:
-            self._learnt = self._written = found
+            self._learnt = self._written = learnt
 
     @property
     def measured(self) -> MeasuredCosts:

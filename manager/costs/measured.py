@@ -119,15 +119,15 @@ def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: fl
         for job in jobs.jobs
         if (report := seen.get(str(job))) is not None and len(report.measured) > 1
     }
-    found: dict[Instance, float] = {}
+    loads: dict[Instance, float] = {}
     for instance, task in running.tasks.items():
         if not task.inputs:
-            found[instance] = 0.0
+            loads[instance] = 0.0
         elif (known := over.get(jobs.homes[instance].job)) is None:
-            found[instance] = ASSUMED_BUSY
+            loads[instance] = ASSUMED_BUSY
         else:
-            found[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
-    return found
+            loads[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
+    return loads
 
 
 def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
@@ -143,12 +143,12 @@ def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, 
 
 def batch_seconds(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
     """Return the median duration of the latest batches of each job, as far as it is known."""
-    found = {
+    medians = {
         job: figures_of(report.measured, now).batch_seconds_p50
         for job in jobs.jobs
         if (report := seen.get(str(job))) is not None
     }
-    return {job: seconds for job, seconds in found.items() if seconds is not None}
+    return {job: seconds for job, seconds in medians.items() if seconds is not None}
 
 
 def _cpu(base: Measured, last: Measured, instance: int) -> int:
@@ -275,17 +275,17 @@ def batch_range(calibration: Calibration) -> tuple[float, float]:
     The deviation follows from the distance between the samples and the fit. Without samples, and at most, the range is
     from half to double the assumed price.
     """
-    found = prices(calibration)
-    least, most = min(ASSUMED.batch / 2, found.batch), max(ASSUMED.batch * 2, found.batch)
+    fitted = prices(calibration)
+    least, most = min(ASSUMED.batch / 2, fitted.batch), max(ASSUMED.batch * 2, fitted.batch)
     if calibration.samples < FEWEST_SAMPLES:
         return least, most
-    units, paid, products = np.array(astuple(ASSUMED)), np.array(astuple(found)), np.array(calibration.products)
+    units, paid, products = np.array(astuple(ASSUMED)), np.array(astuple(fitted)), np.array(calibration.products)
     accounted = paid @ products @ paid - 2 * paid @ np.array(calibration.taken)
     # The first amount is always one, so its product with itself is the total weight of the samples.
     variance = max(0.0, calibration.squares + float(accounted)) / calibration.products[0][0]
     known = products * np.outer(units, units) + _NOISE**2 * np.eye(len(units))
     deviation = (max(_NOISE**2, variance) * float(np.linalg.inv(known)[1, 1])) ** 0.5 * ASSUMED.batch
-    return max(least, found.batch - 2 * deviation), min(most, found.batch + 2 * deviation)
+    return max(least, fitted.batch - 2 * deviation), min(most, fitted.batch + 2 * deviation)
 
 
 def disruptions(past: Sequence[MeasuredDisruption]) -> Disruptions:

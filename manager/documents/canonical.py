@@ -227,12 +227,12 @@ def canonical(  # noqa: PLR0913 - as `canonicalise`
     """The canonical dataflow of a document, for sharing without bounds; refused with all of its problems."""
     readable = Readable(tenant, sources)
     try:
-        found = canonicalise(
+        canonical_dataflow = canonicalise(
             raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=readable, histories=histories
         )
     except InvalidDocument as error:
         raise InvalidDataflow(error.problems) from error
-    check_no_generators(found, raw)
-    check_topics(found, raw, sources)
-    check_code(found, raw, published)
-    return found
+    check_no_generators(canonical_dataflow, raw)
+    check_topics(canonical_dataflow, raw, sources)
+    check_code(canonical_dataflow, raw, published)
+    return canonical_dataflow

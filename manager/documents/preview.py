@@ -64,11 +64,11 @@ def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflo
 
 def _since(dataflow: Dataflow, state: CommittedState) -> list[float]:
     """For each task the time since which the tenant may read all sources above it."""
-    found: list[float] = []
+    times: list[float] = []
     for task in dataflow.tasks:
-        above = (found[edge.parent] for edge in task.inputs)
-        found.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
-    return found
+        above = (times[edge.parent] for edge in task.inputs)
+        times.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
+    return times
 
 
 def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
@@ -122,12 +122,12 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
 
 def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str) -> defaultdict[str, set[str]]:
     """For each source those into which its events are published."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    ways: defaultdict[str, set[str]] = defaultdict(set)
     for instance, task in running.tasks.items():
         if task.type.name == MQTT_PUBLISH.name and any(public_id(each) != without for each in running.serves(instance)):
             for source in _read_by(instance, lambda at: running.tasks[Instance(at)]):
-                found[source] |= named[task.config["topic"]]
-    return found
+                ways[source] |= named[task.config["topic"]]
+    return ways
 
 
 def _read_by(task: int, task_at: Callable[[int], Task | RunningTask]) -> set[str]:

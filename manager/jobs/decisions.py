@@ -146,19 +146,19 @@ class _DecisionInProgress:
     # Most decisions are about jobs whose streams do not change, and need neither.
     @cached_property
     def _readers(self) -> Mapping[Port, list[str]]:
-        found: dict[Port, list[str]] = {}
+        readers: dict[Port, list[str]] = {}
         for name, job in self._wanted.items():
             for origin in wiring(job.plan).reads if job.plan else ():
-                found.setdefault(origin, []).append(name)
-        return found
+                readers.setdefault(origin, []).append(name)
+        return readers
 
     @cached_property
     def _producers(self) -> Mapping[Port, list[str]]:
-        found: dict[Port, list[str]] = {}
+        producers: dict[Port, list[str]] = {}
         for name, seen in self._sight.jobs.items():
             for origin in seen.may_send:
-                found.setdefault(origin, []).append(name)
-        return found
+                producers.setdefault(origin, []).append(name)
+        return producers
 
     def settle(self, job: str) -> None:
         """Decide on one job."""

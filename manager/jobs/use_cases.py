@@ -168,8 +168,8 @@ _UNKNOWN_IMAGE = (
 
 def _active(state: CommittedState, job: str) -> Collection[Instance]:
     """The tasks of a job; nothing where there is no job of that name."""
-    found = state.jobs.jobs.get(JobId(number_in(job) or 0))
-    return () if found is None else found.active
+    placed = state.jobs.jobs.get(JobId(number_in(job) or 0))
+    return () if placed is None else placed.active
 
 
 def _dags(state: CommittedState) -> list[RunningDagAnswer]:

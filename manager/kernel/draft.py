@@ -164,12 +164,12 @@ class Draft:
             before = state.plans.get(job)
             version = before.version + 1 if before else 1
             waiting = before.feeds if before and job not in self.taken else ()
-            found = planner.plan(job, version=version, term=self.term, before=before)
+            planned = planner.plan(job, version=version, term=self.term, before=before)
             plan = replace(
-                found,
+                planned,
                 pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
-                state_bounds=self.state_bounds.get(job, found.state_bounds),
+                state_bounds=self.state_bounds.get(job, planned.state_bounds),
             )
             if before is None or plan != replace(before, version=version, term=self.term):
                 made[job] = state.plans[job] = plan

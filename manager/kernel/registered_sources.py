@@ -133,10 +133,10 @@ def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningT
     """The sources with the schemas that running tasks were submitted with, which may be others by now."""
     for task in tasks:
         if task.type.reads_source:
-            found, fields = sources[task.config["source"]], fields_in(task.text)
-            if dict(found.source.schema.fields) != fields:
-                source = replace(found.source, schema=Schema.of(fields))
-                sources = sources.insert(source.name, replace(found, source=source))
+            registered_source, fields = sources[task.config["source"]], fields_in(task.text)
+            if dict(registered_source.source.schema.fields) != fields:
+                source = replace(registered_source.source, schema=Schema.of(fields))
+                sources = sources.insert(source.name, replace(registered_source, source=source))
     return sources
 
 

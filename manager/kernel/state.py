@@ -106,10 +106,10 @@ class CommittedState:
         tenants = self.in_quarantine(now)
         if not tenants:
             return {}
-        found: defaultdict[str, set[JobId]] = defaultdict(set)
+        own: defaultdict[str, set[JobId]] = defaultdict(set)
         for job, plan in self.plans.items():
-            found[plan.workers].add(job)
-        return {tenant: frozenset(found[tenant]) for tenant in tenants}
+            own[plan.workers].add(job)
+        return {tenant: frozenset(own[tenant]) for tenant in tenants}
 
     def read_by(self, dataflow: str) -> frozenset[str]:
         """The sources that a dataflow reads."""

@@ -46,12 +46,12 @@ def reading_the_same(running: RunningGraph, dags: Iterable[DagId]) -> frozenset[
         source = running.tasks[instance].config["source"]
         reads[dag].add(source)
         readers[source].add(dag)
-    found, left = set[DagId](), set(dags)
+    reached, left = set[DagId](), set(dags)
     while left:
         dag = left.pop()
-        found.add(dag)
-        left |= {other for source in reads[dag] for other in readers[source]} - found
-    return frozenset(found)
+        reached.add(dag)
+        left |= {other for source in reads[dag] for other in readers[source]} - reached
+    return frozenset(reached)
 
 
 _TASKS = table_of(TaskRow)

@@ -194,9 +194,9 @@ class Watcher:
         else:
             log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
 
-    def _repace(self, found: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
+    def _repace(self, repaces: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
         """Give a job another pace, if that has been right for a while; or say that it would be."""
-        self._repacing, change = steady(self._repacing, found, snapshot.costs.pace, now)
+        self._repacing, change = steady(self._repacing, repaces, snapshot.costs.pace, now)
         if change is None:
             return
         try:

@@ -129,7 +129,7 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
     A job would have to begin where the marker lies in the stream, and nobody knows that beforehand. One that ceased
     would have to begin if this were undone.
     """
-    found: set[Instance] = set()
+    parents: set[Instance] = set()
     after = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks))}
     for old, new in by.swaps:
         if old.task_ids != new.task_ids:
@@ -139,8 +139,8 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
             other = _entering(
                 (after.get(each) or running.tasks[each] for each in new.instances), stays, running, between
             )
-            found |= {bridge.parent for bridge in one ^ other}
-    return frozenset(found)
+            parents |= {bridge.parent for bridge in one ^ other}
+    return frozenset(parents)
 
 
 def mixed(running: RunningGraph, after: Jobs, by: Alteration) -> frozenset[Instance]:
@@ -162,7 +162,7 @@ def _entering(
     tasks: Iterable[RunningTask], stays: AbstractSet[Instance], running: RunningGraph, jobs: Jobs
 ) -> frozenset[Bridge]:
     """The streams from tasks that stay into other jobs; raw ones enter wherever they are read."""
-    found = (
+    bridges = (
         Bridge(Instance(edge.parent), edge.parent_port, jobs.homes[task.instance].job)
         for task in tasks
         for edge in task.inputs
@@ -170,7 +170,7 @@ def _entering(
     )
     return frozenset(
         bridge
-        for bridge in found
+        for bridge in bridges
         if not running.tasks[bridge.parent].inputs or jobs.homes[bridge.parent].job != bridge.to
     )
 
@@ -185,10 +185,10 @@ def _crossed(
     tasks = (*forks, *alters, *before)
     named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
     known = {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
-    found: Counter[Bridge] = Counter()
+    counts: Counter[Bridge] = Counter()
     for each, sign in ((forks, 1), (alters, 1), (before, -1)):
-        found.update(dict(crossings(each, known, sign)))
-    return tuple(sorted((bridge, more) for bridge, more in found.items() if more))
+        counts.update(dict(crossings(each, known, sign)))
+    return tuple(sorted((bridge, more) for bridge, more in counts.items() if more))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -216,15 +216,15 @@ def _last_readers(session: Session, instance: int) -> Readers:
     wanted = select(col(DataflowRow.id), col(DataflowRow.tenant), removed_at, col(DataflowRow.instances))
     wanted = wanted.where(removed_at.is_not(None)).order_by(removed_at.desc()).limit(_LATELY_REMOVED)
     rows = session.execute(wanted)
-    found: dict[str, list[str]] = {}
+    readers_of_it: dict[str, list[str]] = {}
     moment: float | None = None
     for dataflow, tenant, removed, instances in rows:
         if moment is not None and removed < moment:
             break
         if instance in instances:
             moment = removed
-            found.setdefault(tenant, []).append(dataflow)
-    return found
+            readers_of_it.setdefault(tenant, []).append(dataflow)
+    return readers_of_it
 
 
 def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
