@@ -22,7 +22,6 @@ from manager.kernel.transitions import (
     REASONS,
     Comer,
     Drain,
-    Phase,
     Resolution,
     Transition,
     TransitionEvent,
@@ -91,16 +90,16 @@ class Committer:
         """Whether this manager commits."""
         return self._term > 0
 
+    @property
+    def term(self) -> int:
+        """The term in which this manager leads; 0 if it does not."""
+        return self._term
+
     @contextmanager
     def looking(self) -> Iterator[CommittedState]:
         """The committed state, while nothing is committed; not to be changed, and not to be held for long."""
         with self._lock:
             yield self._current()
-
-    @property
-    def term(self) -> int:
-        """The term in which this manager leads; 0 if it does not."""
-        return self._term
 
     @contextmanager
     def beside(self, term: int) -> Iterator[Session]:
@@ -209,7 +208,7 @@ class Committer:
 
     @contextmanager
     def _transaction(self, state: CommittedState, now: datetime, begun: float) -> Iterator[tuple[Session, Draft]]:
-        phases = _phases(state)
+        phases = [transition.phase for transition in state.transitions]
         draft = Draft(state=state, ground=self.ground, term=self._term, now=now, begun=begun)
         try:
             with self._store.write() as session:
@@ -217,20 +216,14 @@ class Committer:
                 yield session, draft
                 draft.moved = True
                 state.version += 1
-                session.execute(
-                    _MOVE_ON,
-                    {
-                        "version": state.version,
-                        "next_instance": state.running.next_instance,
-                        "next_job": state.jobs.next_job,
-                    },
-                )
+                following = {"next_instance": state.running.next_instance, "next_job": state.jobs.next_job}
+                session.execute(_MOVE_ON, {"version": state.version, **following})
         except BaseException:
             if draft.moved:
                 # The memory is ahead of the database.
                 self._state = None
             raise
-        if _phases(state) != phases:
+        if [transition.phase for transition in state.transitions] != phases:
             self._over.notify_all()
         self._changes += 1
         if self._changes % _SETTLING == 0:
@@ -249,10 +242,6 @@ class Committer:
         """The version of what is committed; None if this manager does not lead in a term any more."""
         leadership = session.execute(_STANDING).one()
         return leadership.version if (leadership.leader, leadership.term) == (self.name, term) else None
-
-
-def _phases(state: CommittedState) -> list[Phase]:
-    return [transition.phase for transition in state.transitions]
 
 
 _NO_LEADER = "this manager does not lead; ask again in a moment, or ask the one that leads"
