@@ -7,12 +7,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sqlmodel import Session, col, select
+from sqlmodel import col, select
 
 from dags import Catalogue
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import running_dataflow
-from manager.kernel.draft import SERVICE, UNBOUNDED, Draft, write_idempotency
+from manager.kernel.draft import SERVICE, UNBOUNDED, write_idempotency
 from manager.kernel.state import CommittedState
 from manager.kernel.transitions import (
     HAS_SWITCHED,
@@ -104,15 +104,14 @@ class ReconfigurationChanges:
                 return known
             with self._committer.changing(
                 decide, comer=asked.comer, waits=False, queues=asked.waits, under_way=under_way
-            ) as (session, draft, decided, is_queued):
-                edited = _checked(session, draft, decided, snapshot, asked)
-                if is_queued and asked.waited is None:
-                    _check_queue(draft.state, asked.request.dataflows)
-                step = steps.wait if is_queued else steps.begin
-                row = step(session, draft, decided, asked, edited)
+            ) as change:
+                edited = _checked(change, snapshot, asked)
+                if change.is_queued and asked.waited is None:
+                    _check_queue(change.draft.state, asked.request.dataflows)
+                row = (steps.wait if change.is_queued else steps.begin)(change, asked, edited)
                 if (key := asked.key) is not None:
                     own = next(dataflow.row for dataflow in edited if dataflow.row.tenant == key.tenant)
-                    write_idempotency(session, draft, own, key.stored, key.digest, row.id)
+                    write_idempotency(change.session, change.draft, own, key.stored, key.digest, row.id)
                 return row
 
     def asked_before(self, key: RequestKey) -> ReconfigurationRow | None:
@@ -267,13 +266,10 @@ def _going(state: CommittedState) -> Iterator[Reconfiguring]:
 
 
 def _checked(
-    session: Session,
-    draft: Draft,
-    decided: ReconfigurationDecision,
-    snapshot: ReconfigurationSnapshot,
-    asked: AskedReconfiguration,
+    change: steps.AskedChange, snapshot: ReconfigurationSnapshot, asked: AskedReconfiguration
 ) -> list[steps.EditedDataflow]:
     """The dataflows to edit; refused if its tenants may not have that, stale if one has another document by now."""
+    session, draft, decided, _ = change
     edited = []
     for read, (_, new) in zip(snapshot.readings, decided.alteration.swaps, strict=True):
         row = running_dataflow(session, read.row.id)

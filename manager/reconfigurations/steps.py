@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlmodel import Session
 
@@ -12,6 +12,7 @@ from dags import StateFate
 from engine.plan import Plan, Port, Switch
 from manager.answers.overview import OperationKind
 from manager.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
+from manager.kernel.committer import Change
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import Draft, write_down, write_plans
 from manager.kernel.state import CommittedState, reconfiguration_of
@@ -33,14 +34,13 @@ class EditedDataflow(NamedTuple):
     """The one that it gets."""
 
 
-def begin(
-    session: Session,
-    draft: Draft,
-    decided: ReconfigurationDecision,
-    asked: AskedReconfiguration,
-    edited: Sequence[EditedDataflow],
-) -> ReconfigurationRow:
+AskedChange: TypeAlias = Change[ReconfigurationDecision]
+"""A reconfiguration that somebody asked for, while it is begun."""
+
+
+def begin(change: AskedChange, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]) -> ReconfigurationRow:
     """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait."""
+    session, draft, decided, _ = change
     jobs = decided.switches.jobs
     row = _row(session, draft, asked)
     row.phase = Phase.PREPARING if decided.switches.is_coordinated else Phase.SWITCHING
@@ -51,7 +51,7 @@ def begin(
     row.instances = sorted(decided.scope.instances)
     row.changed = sorted(decided.changed)
     row.watched = sorted(decided.watched)
-    _write(session, draft, row, decided, asked, edited)
+    _write(change, row, asked, edited)
     if decided.switches.is_coordinated:
         _prepare(session, draft, row, decided)
     else:
@@ -59,19 +59,14 @@ def begin(
     return row
 
 
-def wait(
-    session: Session,
-    draft: Draft,
-    decided: ReconfigurationDecision,
-    asked: AskedReconfiguration,
-    edited: Sequence[EditedDataflow],
-) -> ReconfigurationRow:
+def wait(change: AskedChange, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]) -> ReconfigurationRow:
     """Have a reconfiguration wait until nothing is in its way, by what it would change now."""
+    session, draft, decided, _ = change
     row = _row(session, draft, asked)
     row.jobs = sorted(decided.scope.jobs)
     # Others may get the instances that its forks would have had.
     row.instances = sorted(decided.scope.instances & draft.state.running.tasks.keys())
-    _write(session, draft, row, decided, asked, edited)
+    _write(change, row, asked, edited)
     return row
 
 
@@ -256,15 +251,11 @@ def _row(session: Session, draft: Draft, asked: AskedReconfiguration) -> Reconfi
     return session.get_one(ReconfigurationRow, asked.waited)
 
 
-def _write(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
-    session: Session,
-    draft: Draft,
-    row: ReconfigurationRow,
-    decided: ReconfigurationDecision,
-    asked: AskedReconfiguration,
-    edited: Sequence[EditedDataflow],
+def _write(
+    change: AskedChange, row: ReconfigurationRow, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]
 ) -> None:
     """Write down what was asked for, with its preview and its documents as they are by now."""
+    session, draft, decided, _ = change
     row.report = reconfiguration_scope(draft.state, decided).model_dump(mode="json")
     row.request = asked.request.written()
     _note(session, draft, row, asked.request.dataflows)
