@@ -13,8 +13,7 @@ from typing import NamedTuple
 from benchmarks.merge import clocked
 from manager.client.client import Client
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
-from manager.rest.app import Server
+from manager.rest.app import Server, make_app
 from manager.service import Service
 from workloads.service import free_port
 

@@ -157,8 +157,8 @@ class Reconciler:
             self._jobs.ended(job)
         for job, version in _fed(wanted, sight):
             self._jobs.fed(job, version)
-        for step in self._transitions(sight, time.time()):
-            self._go_on(step)
+        for transition_step in self._transitions(sight, time.time()):
+            self._go_on(transition_step)
         self._reporter.report(ReconcilerLook(wanted=wanted, sight=sight))
 
     def _run(self) -> None:

@@ -1,7 +1,3 @@
-# Generated from async_connection.py by `make client`: edit that file.
-# Generated from async_administration.py by `make client`: edit that file.
-# Generated from async_machines.py by `make client`: edit that file.
-# Generated from async_planning.py by `make client`: edit that file.
 # Generated from async_client.py by `make client`: edit that file.
 """A client of the service: a method for each request of `manager.client.requests`."""
 

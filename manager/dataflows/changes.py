@@ -153,7 +153,7 @@ class DataflowChanges(_DocumentChanges):
                 write_down(session, draft, kind, who=who, subject=document.dataflow, begun=begun)
                 return Submission(row, again=False)
         except _Known as known:
-            return Submission(*known.rows, again=True)
+            return Submission(known.rows[0], again=True)
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
         """What the same submission under the same key has made, if there was one."""

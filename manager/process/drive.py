@@ -24,7 +24,7 @@ from manager.moves.quarantine import GreedyTenants
 from manager.moves.watcher import Watcher
 from manager.observations.listener import Listener
 from manager.observations.reports import HostSeen
-from manager.outputs.parking import CommittedReaderLookup, DeadLetterParking
+from manager.outputs.parked_letters import CommittedReaderLookup, DeadLetterParking
 from manager.outputs.readers import OutputWatcher
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
 from manager.problem import DatabaseAway, StateNotReady

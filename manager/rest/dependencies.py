@@ -113,7 +113,7 @@ def _is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-MINUTE = 60.0
+_MINUTE = 60.0
 WRONG_KEYS_PER_MINUTE = 60
 MOST_ALLOWANCES = 10_000
 """Allowances that are kept; the one that was used longest ago is full again by then, or is given up."""
@@ -155,11 +155,11 @@ class RequestRates:
         now = self._clock()
         with self._lock:
             left, then = self._left.pop(which, (float(per_minute), now))
-            left = min(float(per_minute), left + (now - then) * per_minute / MINUTE)
+            left = min(float(per_minute), left + (now - then) * per_minute / _MINUTE)
             self._left[which] = (left - 1.0 if left >= 1.0 else left, now)
             if len(self._left) > MOST_ALLOWANCES:
                 self._left.popitem(last=False)
-        return None if left >= 1.0 else (1.0 - left) * MINUTE / per_minute
+        return None if left >= 1.0 else (1.0 - left) * _MINUTE / per_minute
 
 
 MOST_ITEMS = 500

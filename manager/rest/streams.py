@@ -154,7 +154,7 @@ class EventFeed:
 def may_see(caller: Caller, event: EventAnswer) -> bool:
     """True if a caller may see an event: its own operations and dataflows, or anything for an operator.
 
-    >>> from manager.answers import Role
+    >>> from manager.answers.tenants import Role
     >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
     >>> events = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
     >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=about)) for kind, about in events.items()]

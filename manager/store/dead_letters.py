@@ -113,19 +113,19 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
     session.add_all(rows)
     session.flush()
     read_by = {row.instance: readers.get(row.instance) for row in rows}
-    known = {instance: found or _last_readers(session, instance) for instance, found in read_by.items()}
+    users = {instance: found or _last_readers(session, instance) for instance, found in read_by.items()}
     session.add_all(
         DeadLetterReaderRow(letter=row.id or 0, tenant=tenant, dataflows=list(dataflows))
         for row in rows
-        for tenant, dataflows in known[row.instance].items()
+        for tenant, dataflows in users[row.instance].items()
     )
     session.flush()
     dropped = 0
-    for instance in sorted(known):
+    for instance in sorted(users):
         # Letters that are being replayed do not count.
         of_it = (col(DeadLetterRow.instance) == instance) & ~_UNDER_WAY
         dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
-    for tenant in sorted({tenant for tenants in known.values() for tenant in tenants}):
+    for tenant in sorted({tenant for tenants in users.values() for tenant in tenants}):
         dropped += _take_from(session, tenant, most_of_tenant, most_bytes_of_tenant)
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 

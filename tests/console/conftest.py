@@ -21,7 +21,7 @@ from playwright.sync_api import (
 )
 
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
+from manager.rest.app import make_app
 from manager.service import Service, service_of
 from manager.use_case import Tools
 from tests import needs

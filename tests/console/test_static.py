@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
+from manager.rest.app import make_app
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import serving
 

@@ -48,7 +48,7 @@ from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from manager.answers.tenants import BrokerCredentials
 from manager.observations.listener import Listener
-from manager.outputs.parking import DeadLetterParking
+from manager.outputs.parked_letters import DeadLetterParking
 from manager.outputs.readers import OutputWatcher
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers

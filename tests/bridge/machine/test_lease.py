@@ -15,8 +15,8 @@ KINDS = pytest.mark.parametrize("kind", [Lease, RowLease])
 HOLDER = """
 import sys
 from pathlib import Path
-from bridge.machine import lease
-held = getattr(lease, sys.argv[1])(Path(sys.argv[2]))
+from bridge import files
+held = getattr(files, sys.argv[1])(Path(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()
 """

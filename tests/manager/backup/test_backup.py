@@ -34,7 +34,7 @@ from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive
 from manager.backup.live_copy import copy_live
 from manager.kernel.transitions import TransitionEvent
-from manager.outputs.parking import CommittedReaderLookup
+from manager.outputs.parked_letters import CommittedReaderLookup
 from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from engine.plan import Feed
 from manager.answers.dead_letters import Replayed
 from manager.answers.overview import OperationKind
-from manager.outputs.parking import CommittedReaderLookup
+from manager.outputs.parked_letters import CommittedReaderLookup
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.store.dead_letters import Letter, keep, replayed
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow

@@ -15,7 +15,7 @@ from manager.answers.sources import SchemaForm, VisibilityForm
 from manager.answers.tenants import KeyForm, Quota, TenantForm
 from manager.client import AsyncClient, Client, Refused
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
+from manager.rest.app import make_app
 from tests.manager.client.test_clients import LISTS, ROUTES
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import serving

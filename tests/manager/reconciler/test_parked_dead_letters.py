@@ -14,8 +14,8 @@ from sqlmodel import col
 
 from bridge import Message, topics
 from manager.observations.listener import ListenerLine
-from manager.outputs import parking
-from manager.outputs.parking import DeadLetterParking, read_letter, service_name
+from manager.outputs import parked_letters
+from manager.outputs.parked_letters import DeadLetterParking, read_letter, service_name
 from manager.problem import StateNotReady
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
@@ -136,7 +136,7 @@ def test_a_failed_commit_is_tried_again(
     post: Post, monkeypatch: pytest.MonkeyPatch, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No error ends the connection or loses a letter."""
-    monkeypatch.setattr(parking, "_RETRY_AFTER", 0.01)
+    monkeypatch.setattr(parked_letters, "_RETRY_AFTER", 0.01)
     post.troubles = [trouble]
     post.open()
     post.until(lambda: post.names, "a connection")

@@ -9,8 +9,9 @@ import pytest
 from fastapi import FastAPI
 
 from manager.kernel.live_events import LiveEvents
-from manager.rest import make_app
-from manager.rest.dependencies import MINUTE, RequestRates
+from manager.rest.app import make_app
+from manager.rest.dependencies import RequestRates
+from manager.tenants.quotas import MINUTE
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
 

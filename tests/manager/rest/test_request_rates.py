@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.problem import TooManyRequests
-from manager.rest.dependencies import MINUTE, MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
+from manager.rest.dependencies import MOST_ALLOWANCES, WRONG_KEYS_PER_MINUTE, RequestRates
+from manager.tenants.quotas import MINUTE
 from tests.manager.rest.conftest import Asking
 
 

@@ -18,7 +18,8 @@ from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 
 from manager.kernel.live_events import LiveEvents
-from manager.rest import examples, make_app
+from manager.rest import examples
+from manager.rest.app import make_app
 from manager.rest.problems import PROBLEM_MEDIA_TYPE
 from tests.manager.rest.documented_answers import ROUTES
 from tests.manager.rest.fake_service import FakeService

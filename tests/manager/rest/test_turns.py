@@ -13,7 +13,7 @@ from dags import Catalogue, Config, TaskType
 from manager.answers.tenants import KeyForm
 from manager.kernel.live_events import LiveEvents
 from manager.problem import TooManyRequests
-from manager.rest import make_app
+from manager.rest.app import make_app
 from manager.rest.dependencies import MOST_WAITING_DOCUMENTS, DocumentTurns
 from tests.catalogue import TYPES
 from tests.manager.managers import OPERATOR, Manager, raw

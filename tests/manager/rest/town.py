@@ -24,7 +24,8 @@ from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.rest import examples, make_app
+from manager.rest import examples
+from manager.rest.app import make_app
 from manager.rest.examples import MODULE_FORM
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import CpuEstimate, Settlement, Share, Work

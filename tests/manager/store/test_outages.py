@@ -19,7 +19,7 @@ from manager.kernel.live_events import LiveEvents
 from manager.kernel.wanted import WantedJob
 from manager.problem import DatabaseAway
 from manager.reconciler import Reconciler
-from manager.rest import make_app
+from manager.rest.app import make_app
 from manager.store import leadership
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate

@@ -1,6 +1,7 @@
 """All tables of the first release."""
 
 import re
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-_TYPES = {
+_TYPES: dict[str | None, Any] = {
     None: sa.String(),
     "text": sa.Text(),
     "int": sa.Integer(),
@@ -127,8 +128,10 @@ def downgrade() -> None:
         op.drop_table(table)
 
 
-def _column(text: str) -> sa.Column:
-    key, name, kind, mark, default = re.fullmatch(r"(\*?)(\w+)(?::(\w+))?([?!]?)(?:=(.*))?", text).groups()
+def _column(text: str) -> sa.Column[Any]:
+    found = re.fullmatch(r"(\*?)(\w+)(?::(\w+))?([?!]?)(?:=(.*))?", text)
+    assert found is not None  # noqa: S101 - they are written above
+    key, name, kind, mark, default = found.groups()
     return sa.Column(
         name,
         _TYPES[kind],

@@ -13,7 +13,7 @@ from manager.answers.tenants import Role, TenantForm
 from manager.kernel.dataflow_life import DataflowLookup
 from manager.kernel.live_events import LiveEvents
 from manager.reconciler import Reconciler
-from manager.rest import make_app
+from manager.rest.app import make_app
 from manager.use_case import Caller
 from tests.integration.serving import counting, street
 from tests.manager.observations.listened_host import Hearing
