@@ -107,7 +107,8 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
     problems = []
     for at, task in enumerate(json.loads(raw)["tasks"]):
         topic, read = own.get(task["id"], ("", set()))
-        if back := sorted(read & _reached(named[topic], ways.__getitem__)):
+        beyond = _reached(named[topic], ways.__getitem__)
+        if back := sorted(read & beyond):
             problems.append(
                 Problem(
                     pointer=pointer("tasks", at, "config", "topic"),

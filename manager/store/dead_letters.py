@@ -140,7 +140,7 @@ def letters_of(
     if letter is None:
         return wanted
     if not alike:
-        return wanted.where(letter == _LETTER)
+        return wanted.where(col(DeadLetterRow.id) == letter)
     model = letters_of(tenant, dataflow, letter).with_only_columns(*_GROUP).correlate(None)
     return wanted.where(tuple_(*_GROUP).in_(model))
 

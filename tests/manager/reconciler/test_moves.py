@@ -140,7 +140,7 @@ def test_a_late_or_refusing_job_hinders_the_move(phase: Phase, limit: float) -> 
         late.why[-len(f"within {limit:.0f} s") :],
     )
     (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), wished)
-    assert Turn(move=moving(phase).move, event=TransitionEvent.HINDERED, why="job 1 refused: it is full") == refused
+    assert Turn(moving(phase).move, TransitionEvent.HINDERED, "job 1 refused: it is full") == refused
     assert [] == due(moving(Phase.TAKING, 10_000.0), sight(job(NEW, in_effect=0)))
     (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), wished)
     assert isinstance(gave_up, Turn)
