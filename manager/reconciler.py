@@ -16,7 +16,7 @@ from engine.plan_messages import EndsQuestion, written_cut, written_plan, writte
 from manager.dataflows.changes import DrainChanges
 from manager.jobs.changes import JobChanges
 from manager.jobs.decisions import Clean, Memory, PublishPlan, decide, has_taken_up
-from manager.kernel.dataflow_life import DataflowLookup
+from manager.kernel.dataflow_life import CommittedDataflowLookup
 from manager.kernel.live_events import Delays, LiveEvents, ReconcilerActivity, ReconcilerLook, StateReporter
 from manager.kernel.older_events import NO_CLEARANCES, REPEAT_WISH_AFTER, Drained, Wish, drain, look_on
 from manager.kernel.transitions import (
@@ -54,7 +54,7 @@ class Reconciler:
         listener: Listener,
         events: LiveEvents,
         *,
-        dataflows: DataflowLookup | None = None,
+        dataflows: CommittedDataflowLookup | None = None,
         belongs: Callable[[str], bool] = lambda _job: False,
         leads: Callable[[], bool] = lambda: True,
         drains: DrainChanges | None = None,

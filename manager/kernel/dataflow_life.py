@@ -239,7 +239,7 @@ class DataflowNeeds:
     """It will be removed once the events that its sources had sent are processed."""
 
 
-class DataflowLookup:
+class CommittedDataflowLookup:
     """The running dataflows by their ids in the running graph, readable from any thread."""
 
     def __init__(self, committer: Committer) -> None:

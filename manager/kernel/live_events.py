@@ -20,7 +20,7 @@ from sqlmodel import col
 from engine.job.lifecycle import JOB_LIFE, JobState
 from manager.answers.dataflows import DataflowState
 from manager.answers.overview import EventAnswer, OperationAnswer, OperationKind
-from manager.kernel.dataflow_life import DRAINS, REMOVED, DataflowLookup, DataflowNeeds, find, passed
+from manager.kernel.dataflow_life import DRAINS, REMOVED, CommittedDataflowLookup, DataflowNeeds, find, passed
 from manager.kernel.wanted import WantedJob
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight, news_of
@@ -226,7 +226,7 @@ class ReconcilerLook:
 class StateReporter:
     """Reports state changes to the live events; called by the reconciler after each look."""
 
-    def __init__(self, events: LiveEvents, dataflows: DataflowLookup | None) -> None:
+    def __init__(self, events: LiveEvents, dataflows: CommittedDataflowLookup | None) -> None:
         self._events = events
         self._dataflows = dataflows
         self._before: ReconcilerLook | None = None
@@ -256,7 +256,7 @@ class StateReporter:
         counts = Counter(known.state for known in tuple(self._known.values()))
         return {state: counts[state] for state in DataflowState if state is not DataflowState.REMOVED}
 
-    def _affected(self, dataflows: DataflowLookup, jobs: set[str]) -> "_Flows":
+    def _affected(self, dataflows: CommittedDataflowLookup, jobs: set[str]) -> "_Flows":
         """Look up the needs of all dataflows that are new, drain, are not running, or have tasks in these jobs."""
         every = dataflows.every()
         affected = (every - self._known.keys()) | dataflows.draining()

@@ -26,7 +26,7 @@ from manager.answers.overview import (
     TroubledJobAnswer,
 )
 from manager.answers.savings import WholeAnswer
-from manager.kernel.dataflow_life import DataflowLookup, find
+from manager.kernel.dataflow_life import CommittedDataflowLookup, find
 from manager.machines.carriages import HostStanding, standings
 from manager.observations.figures import figures_of
 from manager.observations.reports import JobSeen
@@ -74,7 +74,7 @@ class Overview(Base):
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
         hosts = {host.host: host for host in self._seeing.hosts()}
         counted: Counter[DataflowState] = Counter()
-        for each in DataflowLookup(self._committer).needs(tuple(dataflows)).values():
+        for each in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
             needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
             counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
         return {state: counted[state] for state in DataflowState if counted[state]}

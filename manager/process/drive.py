@@ -14,7 +14,7 @@ from engine.records.job_folder import job_folder
 from manager.adaptation.adapter import Adapter, DomainEventLine
 from manager.changes import Changes
 from manager.kernel.committer import Committer
-from manager.kernel.dataflow_life import DataflowLookup
+from manager.kernel.dataflow_life import CommittedDataflowLookup
 from manager.kernel.live_events import LiveEvents, ReconcilerActivity
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages, decide_with
@@ -234,7 +234,7 @@ class Drive:
                 self._changes.jobs,
                 self._listener,
                 self._events,
-                dataflows=DataflowLookup(self._committer),
+                dataflows=CommittedDataflowLookup(self._committer),
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
                 drains=self._changes.drains,

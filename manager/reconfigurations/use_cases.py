@@ -49,7 +49,7 @@ class Reconfigurations(Base):
         key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
         if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
-        return self._begun(caller, self._wanted(caller, dataflow, form), key)
+        return self._asked(caller, self._wanted(caller, dataflow, form), key)
 
     def fill(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
@@ -59,7 +59,7 @@ class Reconfigurations(Base):
         If it is lenient, states of which nobody knows what becomes are dropped.
         """
         wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
-        return self._begun(caller, wanted)
+        return self._asked(caller, wanted)
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -88,7 +88,7 @@ class Reconfigurations(Base):
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._begun(caller, wanted, key)
+            return self._asked(caller, wanted, key)
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -119,7 +119,7 @@ class Reconfigurations(Base):
             rows = session.exec(wanted.limit(paging.limit + 1)).all()
         return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
 
-    def _begun(
+    def _asked(
         self, caller: Caller, wanted: ReconfigurationRequest, key: RequestKey | None = None
     ) -> ReconfigurationAnswer:
         asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)

@@ -13,7 +13,7 @@ from manager.answers.tenants import Role, TenantForm
 from manager.changes import Changes
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
-from manager.kernel.dataflow_life import DataflowLookup
+from manager.kernel.dataflow_life import CommittedDataflowLookup
 from manager.kernel.draft import DecisionGround
 from manager.kernel.live_events import JournalTail, LiveEvents
 from manager.machines.carriages import CommittedCarriages
@@ -71,7 +71,7 @@ def test_the_dataflows_of_a_job_are_found(stored: Stored) -> None:
     """Those with tasks in it are found, each with the version that brought its tasks and with its own instances."""
     first = stored.submit(counting("ann:street"))
     second = stored.submit(passing("ann:street", 5), "bob")
-    committed = DataflowLookup(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert {first, second} == committed.every()
     assert [{first, second}, frozenset()] == [committed.in_jobs(["1", "x"]), committed.in_jobs(["2"])]
     found = committed.needs([first, second, "d-none"])
@@ -88,7 +88,7 @@ def test_a_removed_dataflow_is_in_no_job(stored: Stored) -> None:
     """It has no needs either."""
     name = stored.submit(counting("ann:street"))
     stored.changes.dataflows.remove(name, who="operator")
-    committed = DataflowLookup(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
     assert {} == committed.needs([name])
 

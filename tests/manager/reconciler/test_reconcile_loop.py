@@ -11,7 +11,7 @@ from engine.plan import Feed, Plan
 from engine.plan_messages import EndsQuestion, read_plan, read_question
 from manager.answers.overview import EventAnswer
 from manager.jobs.changes import JobChanges
-from manager.kernel.dataflow_life import DataflowLookup, DataflowNeeds, Need
+from manager.kernel.dataflow_life import CommittedDataflowLookup, DataflowNeeds, Need
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.kernel.wanted import ReachedJob, Reconfiguring, WantedJob
@@ -23,7 +23,7 @@ from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting
 
 
-class Flows(DataflowLookup):
+class Flows(CommittedDataflowLookup):
     """The dataflows, as a test sets them."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bridge import topics
 from engine.plan_messages import read_plan
 from manager.answers.tenants import Role, TenantForm
-from manager.kernel.dataflow_life import DataflowLookup
+from manager.kernel.dataflow_life import CommittedDataflowLookup
 from manager.kernel.live_events import LiveEvents
 from manager.reconciler import Reconciler
 from manager.rest.app import make_app
@@ -41,7 +41,7 @@ def test_a_life_is_reported_whole_and_in_order(served: tuple[Switch, str], sqlit
             changes.jobs,
             hearing.listener,
             events,
-            dataflows=DataflowLookup(committer),
+            dataflows=CommittedDataflowLookup(committer),
             drains=changes.drains,
         )
 
