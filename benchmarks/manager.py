@@ -26,7 +26,7 @@ from dags.document import MOST_DOCUMENT_STREAMS
 from manager.answers.dataflows import Stop
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import KeyForm, Quota, Role, TenantForm
-from manager.changes import Changes
+from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
@@ -241,7 +241,7 @@ def _started(path: Path) -> Service:
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
-    changes = Changes(committer, store, drawn_dataflows.CATALOGUE)
+    changes = changes_of(committer, store, drawn_dataflows.CATALOGUE)
     return service_of(
         Tools(
             store=store,

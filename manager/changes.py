@@ -1,5 +1,7 @@
 """All changes of the committed state, by what they are about."""
 
+from dataclasses import dataclass
+
 from dags import Catalogue
 from manager.dataflows.changes import BundleChanges, DataflowChanges, DrainChanges
 from manager.jobs.changes import JobChanges
@@ -12,17 +14,34 @@ from manager.sources.changes import SourceChanges
 from manager.store.database import Store
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """One manager's, made by its committer."""
+    """One manager's; made by `changes_of`."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self.dataflows = DataflowChanges(committer, store, catalogue)
-        self.bundles = BundleChanges(committer, store, catalogue)
-        self.sources = SourceChanges(committer, store)
-        self.images = ImageChanges(committer)
-        self.pipelines = PipelineChanges(committer)
-        self.adaptations = AdaptationChanges(committer)
-        self.jobs = JobChanges(committer)
-        self.moves = MoveChanges(committer)
-        self.drains = DrainChanges(committer, store, self.dataflows)
-        self.reconfigurations = ReconfigurationChanges(committer, store, catalogue)
+    dataflows: DataflowChanges
+    bundles: BundleChanges
+    sources: SourceChanges
+    images: ImageChanges
+    pipelines: PipelineChanges
+    adaptations: AdaptationChanges
+    jobs: JobChanges
+    moves: MoveChanges
+    drains: DrainChanges
+    reconfigurations: ReconfigurationChanges
+
+
+def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Changes:
+    """All changes that a committer makes."""
+    dataflows = DataflowChanges(committer, store, catalogue)
+    return Changes(
+        dataflows=dataflows,
+        bundles=BundleChanges(committer, store, catalogue),
+        sources=SourceChanges(committer, store),
+        images=ImageChanges(committer),
+        pipelines=PipelineChanges(committer),
+        adaptations=AdaptationChanges(committer),
+        jobs=JobChanges(committer),
+        moves=MoveChanges(committer),
+        drains=DrainChanges(committer, store, dataflows),
+        reconfigurations=ReconfigurationChanges(committer, store, catalogue),
+    )

@@ -25,7 +25,7 @@ from engine.code.store import WheelStore
 from engine.log_lines import begin_log, named, problem
 from engine.outside import Vault
 from engine.plan import Limits
-from manager.changes import Changes
+from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.costs.measured import LearntCostStore
 from manager.kernel.committer import Committer
@@ -104,7 +104,7 @@ class Manager:
         )
         catalogue = installed_catalogue()
         self._committer = committer = Committer(store, catalogue, ground, name=name)
-        self._changes = changes = Changes(committer, store, catalogue)
+        self._changes = changes = changes_of(committer, store, catalogue)
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events, settings)

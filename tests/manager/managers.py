@@ -9,7 +9,7 @@ from typing import Any
 from dags import Catalogue, Kind, Visibility
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import Quota, Role, TenantForm
-from manager.changes import Changes
+from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
@@ -81,7 +81,7 @@ class Manager:
         self.seen = Seen()
         ground = DecisionGround(hosts=lambda: self.hosts, strategy=strategy)
         self.committer = Committer(self.store, catalogue, ground, name=name)
-        self.changes = Changes(self.committer, self.store, catalogue)
+        self.changes = changes_of(self.committer, self.store, catalogue)
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
         self.tools = Tools(
             store=self.store,

@@ -10,7 +10,7 @@ import pytest
 from engine import installed_catalogue
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import Role, TenantForm
-from manager.changes import Changes
+from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import CommittedDataflowLookup
@@ -37,7 +37,7 @@ class Stored:
         ground = DecisionGround(hosts=lambda: (Host(name="h", cores=2.0),))
         self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
         self.listener: Listener = Hearing().listener
-        self.changes = Changes(self.committer, self.store, installed_catalogue())
+        self.changes = changes_of(self.committer, self.store, installed_catalogue())
         self.service = service_of(
             Tools(
                 store=self.store,

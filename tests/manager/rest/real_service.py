@@ -9,7 +9,7 @@ from typing import Any
 from sqlmodel import Session
 
 from engine import installed_catalogue
-from manager.changes import Changes
+from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
@@ -62,7 +62,7 @@ def real_service(url: str, **more: Any) -> Iterator[RealService]:
         catalogue = installed_catalogue()
         committer = Committer(store, catalogue, ground, name=NAME)
         committer.lead(1)
-        changes = Changes(committer, store, catalogue)
+        changes = changes_of(committer, store, catalogue)
         plain = Tools(
             store=store,
             catalogue=catalogue,
