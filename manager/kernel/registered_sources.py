@@ -1,7 +1,4 @@
-"""Registered sources: their owners, their supplies, and the tenants that may read them.
-
-A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
-"""
+"""Registered sources: their owners, their supplies, and the tenants that may read them."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ class Registered:
 
 
 def full_name(owner: str, name: str) -> str:
-    """The full name of a source.
+    """The full name of a source; its owner may leave itself out.
 
     >>> full_name("ann", "weather"), full_name("bob", "ann:weather")
     ('ann:weather', 'ann:weather')

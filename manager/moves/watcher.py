@@ -11,7 +11,8 @@ is given the same while again after each change. Jobs change one at a time.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from manager.costs.choice import (
@@ -174,40 +175,38 @@ class Watcher:
             log.debug("%s; %s", decision.why, says)
             return
         reason = f"{decision.why}. {says}" if decision.act is Act.CONSOLIDATE else decision.why
-        try:
+        with _unless_refused("nothing is moved now: %s"):
             move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("nothing is moved now: %s", error)
-        else:
             log.info("%s begins: %s", move.cut, reason)
 
     def _rescale(self, snapshot: PlacementSnapshot, now: float) -> None:
         """Give a job another number of shards, if it has needed that for a while."""
         shards = {name: job.shards for name, job in snapshot.jobs.jobs.items()}
         self._rescaling, change = due(self._rescaling, snapshot.rescaled, shards, now)
-        if change is None:
-            return
-        try:
-            self._jobs.rescale(change, base=snapshot.jobs.version, who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("job %s keeps its shards for now: %s", change.job, error)
-        else:
-            log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
+        if change is not None:
+            with _unless_refused("job %s keeps its shards for now: %s", change.job):
+                self._jobs.rescale(change, base=snapshot.jobs.version, who=SERVICE)
+                log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
 
     def _repace(self, repaces: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
         """Give a job another pace, if that has been right for a while; or say that it would be."""
         self._repacing, change = steady(self._repacing, repaces, snapshot.costs.pace, now)
-        if change is None:
-            return
-        try:
-            if self._autoscale is Autoscale.PREVIEW:
-                self._jobs.would_repace(change, who=SERVICE)
-            else:
-                self._jobs.repace(change, base=snapshot.jobs.version, who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("job %s keeps its pace for now: %s", change.job, error)
-        else:
-            log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
+        if change is not None:
+            with _unless_refused("job %s keeps its pace for now: %s", change.job):
+                if self._autoscale is Autoscale.PREVIEW:
+                    self._jobs.would_repace(change, who=SERVICE)
+                else:
+                    self._jobs.repace(change, base=snapshot.jobs.version, who=SERVICE)
+                log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
+
+
+@contextmanager
+def _unless_refused(says: str, *whose: object) -> Iterator[None]:
+    """Log a refusal: what is right will still be so at a later look."""
+    try:
+        yield
+    except (Conflict, StateNotReady) as error:
+        log.info(says, *whose, error)
 
 
 _ASSIGNMENTS: Mapping[Act, Callable[[PlacementSnapshot], Assignment | None]] = {

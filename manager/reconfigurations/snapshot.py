@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -61,26 +61,25 @@ class StaleSnapshot(Exception):
     """The committed state has changed since the documents were read."""
 
 
+@dataclass(frozen=True, slots=True)
 class ReconfigurationReader:
     """Reads the documents of reconfigurations; any thread may call it."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
-        self._published = published_in(store)
+    committer: Committer
+    store: Store
+    catalogue: Catalogue
 
     def read(self, request: ReconfigurationRequest) -> ReconfigurationSnapshot:
         """Read the documents while others commit."""
         token = f"~{secrets.token_hex(6)}"
-        with self._store.read() as session:
+        with self.store.read() as session:
             rows = [running_dataflow(session, name) for name in request.dataflows]
         for row in rows:
             if row.draining is not None:
                 raise Conflict(f"the dataflow {row.id!r} drains, and is removed after that")
             if request.revisions.get(row.id, row.revision) != row.revision:
                 raise Conflict(f"the dataflow {row.id!r} has changed since this was made for it; make it anew")
-        with self._committer.looking() as state:
+        with self.committer.looking() as state:
             sources, running = state.sources, state.running
             try:
                 runs = [running.dataflows[running_id(row.id, row.revision)] for row in rows]
@@ -107,21 +106,21 @@ class ReconfigurationReader:
             document, problems = patched(row.document, request.patches)
             if problems:
                 raise InvalidDataflow(problems)
-        known = histories_of(row)
+        known, published = histories_of(row), published_in(self.store)
         canonical_of = partial(
             canonical,
             dataflow=row.id,
             tenant=row.tenant,
-            catalogue=self._catalogue,
+            catalogue=self.catalogue,
             sources=as_submitted(registered, tasks.values()),
         )
-        edited = canonical_of(document.encode(), histories=known, published=self._published)
+        edited = canonical_of(document.encode(), histories=known, published=published)
         if problems := tuple(shape_problems(row.document, document)):
             raise InvalidDataflow(problems)
         changed = changed_ids(tasks, edited) | rerouted(row.document, document)
         affected = below(streams_of(document), changed)
         anew = known | histories(tasks, affected, token)
-        by = canonical_of(document.encode(), histories=anew, published=self._published)
+        by = canonical_of(document.encode(), histories=anew, published=published)
         after = {task: by.tasks[by.places[task]] for task in affected}
         try:
             before = canonical_of(row.document.encode(), published=runs_already)
@@ -135,7 +134,7 @@ class ReconfigurationReader:
                 for task, found in after.items()
                 if task in before.places and not fits(before.tasks[before.places[task]], found)
             )
-        shared = canonical_of(document.encode(), published=self._published) if known else edited
+        shared = canonical_of(document.encode(), published=published) if known else edited
         stateless = frozenset(
             task
             for task in affected - request.fresh
