@@ -32,8 +32,8 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     return Changes(
         dataflows=dataflows,
         bundles=BundleChanges(committer, store, catalogue),
-        pipelines=PipelineChanges(committer, store),
-        adaptations=AdaptationChanges(committer, store),
+        pipelines=PipelineChanges(committer),
+        adaptations=AdaptationChanges(committer),
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),

@@ -2,8 +2,8 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dags import fields_in
@@ -35,45 +35,33 @@ class Made(NamedTuple):
     slot: Slot
 
 
+@dataclass(frozen=True, slots=True)
 class Planner:
     """Makes the plans of one state of the running graph and its jobs."""
 
-    def __init__(  # noqa: PLR0913 - what runs, where, what feeds it, and what is kept from plan to plan are six things
-        self,
-        running: RunningGraph,
-        jobs: Jobs,
-        sources: Mapping[str, Supplied],
-        epochs: Mapping[Delivered, int] = MappingProxyType({}),
-        slots: dict[Instance, Made] | None = None,
-        *,
-        begins: Callable[[RunningTask], float | None] = lambda _source: None,
-        moves: Mapping[Instance, int] = MappingProxyType({}),
-        limits: Limits = NO_OTHER_LIMITS,
-        quarantined: frozenset[str] = frozenset(),
-    ) -> None:
-        """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
-
-        `moves` counts the moves of each task from job to job. `begins` gives the moment from which a source has events
-        that were kept. `slots` is a cache from plan to plan, since most of a plan stays as it is. `quarantined` are
-        the tenants in quarantine.
-        """
-        self._running = running
-        self._jobs = jobs
-        self._sources = sources
-        self._epochs = epochs
-        self._slots = {} if slots is None else slots
-        self._begins = begins
-        self._moves = moves
-        self._limits = limits
-        self._quarantined = quarantined
+    running: RunningGraph
+    jobs: Jobs
+    supply: Callable[[str], Supplied]
+    """The supply of a registered source, by its name."""
+    epochs: Mapping[Delivered, int] = field(default_factory=dict)
+    """For each sink whose numbers began anew the epoch in which they are."""
+    slots: dict[Instance, Made] = field(default_factory=dict)
+    """A cache from plan to plan, since most of a plan stays as it is."""
+    begins: Callable[[RunningTask], float | None] = lambda _source: None
+    """The moment from which a source has events that were kept."""
+    moves: Mapping[Instance, int] = field(default_factory=dict)
+    """How often each task went from job to job."""
+    limits: Limits = NO_OTHER_LIMITS
+    quarantined: frozenset[str] = frozenset()
+    """The tenants in quarantine."""
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
-        placed = self._jobs.jobs[job]
-        active = [self._running.tasks[instance] for instance in sorted(placed.active)]
+        placed = self.jobs.jobs[job]
+        active = [self.running.tasks[instance] for instance in sorted(placed.active)]
         kept = {slot.instance: slot for slot in before.slots} if before else {}
         paused = (
-            slot if slot.state is SlotState.PAUSED else _paused(slot)
+            slot if slot.state is SlotState.PAUSED else replace(slot, state=SlotState.PAUSED)
             for instance in sorted(placed.paused)
             if (slot := kept.get(instance)) is not None
         )
@@ -88,23 +76,25 @@ class Planner:
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
             groups=placed.groups,
-            state_bounds=_staying(before.state_bounds, placed.active) if before else {},
-            limits=self._limits,
+            state_bounds={each: most for each, most in before.state_bounds.items() if each in placed.active}
+            if before
+            else {},
+            limits=self.limits,
             workers=before.workers if before else self.workers(placed.active),
         )
 
     def workers(self, instances: Iterable[Instance]) -> str:
         """The name of the workers of a new job: a tenant's if they run nothing but tasks in its quarantine."""
-        if not self._quarantined:
+        if not self.quarantined:
             return ""
-        working = (each for each in instances if self._running.tasks[each].inputs)
-        names = {quarantine_of(self._running.tenants_of(each), self._quarantined) for each in working}
+        working = (instance for instance in instances if self.running.tasks[instance].inputs)
+        names = {quarantine_of(self.running.tenants_of(each), self.quarantined) for each in working}
         return names.pop() if len(names) == 1 else ""
 
     def _slot(self, task: RunningTask) -> Slot:
-        made = self._slots.get(task.instance)
+        made = self.slots.get(task.instance)
         if made is None or made.task is not task:
-            made = self._slots[task.instance] = Made(task, self._made(task))
+            made = self.slots[task.instance] = Made(task, self._made(task))
         return made.slot
 
     def _made(self, task: RunningTask) -> Slot:
@@ -123,7 +113,7 @@ class Planner:
 
     def _rank(self, parent: int) -> tuple[bytes, tuple[str, ...]]:
         # The order in which a task takes the outputs of several parents must not depend on which started first.
-        key = self._running.tasks[Instance(parent)].key
+        key = self.running.tasks[Instance(parent)].key
         return key.signature, key.scope or ()
 
     def _ingress(self, job: Job) -> Iterator[Ingress]:
@@ -131,38 +121,38 @@ class Planner:
         entering = {
             (Instance(edge.parent), edge.parent_port)
             for instance in job.active
-            for edge in self._running.tasks[instance].inputs
-            if not self._running.tasks[Instance(edge.parent)].inputs or edge.parent not in job.active
+            for edge in self.running.tasks[instance].inputs
+            if not self.running.tasks[Instance(edge.parent)].inputs or edge.parent not in job.active
         }
         for parent, port in sorted(entering):
-            task = self._running.tasks[parent]
+            task = self.running.tasks[parent]
             if task.inputs:
                 yield Ingress(stream=f"bridge/{parent}:{port}", instance=parent, port=port, supply=Bridged())
             else:
-                stream, supply = self._sources[task.config["source"]]
+                stream, supply = self.supply(task.config["source"])
                 # Its schema may be another one by now. What runs goes on by the one that it was submitted with.
                 supply = declaring(supply, fields_in(task.text))
-                since = self._begins(task)
+                since = self.begins(task)
                 yield Ingress(stream=stream, instance=parent, port=port, supply=supply, since=since)
 
     def _forwards(self, job: Job) -> Iterator[Forward]:
         leaving = {
             (bridge.parent, bridge.port)
             for instance in job.active
-            if self._running.tasks[instance].inputs
-            for bridge in self._jobs.leaving.get(instance, ())
+            if self.running.tasks[instance].inputs
+            for bridge in self.jobs.leaving.get(instance, ())
         }
         for parent, port in sorted(leaving):
-            yield Forward(instance=parent, port=port, epoch=1 + self._moves.get(parent, 0))
+            yield Forward(instance=parent, port=port, epoch=1 + self.moves.get(parent, 0))
 
     def _deliveries(self, job: Job) -> Iterator[Delivery]:
         for instance in sorted(job.active):
-            if self._running.tasks[instance].type.is_sink:
-                for dataflow in sorted(self._running.serves(instance)):
+            if self.running.tasks[instance].type.is_sink:
+                for dataflow in sorted(self.running.serves(instance)):
                     yield from self._delivered(instance, dataflow)
 
     def _delivered(self, instance: Instance, dataflow: str) -> Iterator[Delivery]:
-        submitted = self._running.dataflow(dataflow)
+        submitted = self.running.dataflow(dataflow)
         for sink in submitted.sinks:
             # The ids are sorted.
             if submitted.instances[bisect_left(submitted.task_ids, sink)] == instance:
@@ -171,25 +161,8 @@ class Planner:
                     tenant=submitted.tenant,
                     dataflow=public_id(dataflow),
                     sink=sink,
-                    epoch=self._epochs.get(Delivered(dataflow, sink), 1),
+                    epoch=self.epochs.get(Delivered(dataflow, sink), 1),
                 )
-
-
-def _staying(bounds: Mapping[int, int], active: Container[int]) -> Mapping[int, int]:
-    """The bounds of states that are in the job still."""
-    return {instance: most for instance, most in bounds.items() if instance in active}
-
-
-def _paused(slot: Slot) -> Slot:
-    return Slot(
-        instance=slot.instance,
-        type=slot.type,
-        version=slot.version,
-        config=slot.config,
-        inputs=slot.inputs,
-        json_fields=slot.json_fields,
-        state=SlotState.PAUSED,
-    )
 
 
 def public_id(dataflow: str) -> str:

@@ -1,10 +1,9 @@
 """The choice of an assignment: where tasks should run by the costs measured here, and when it is worth a move.
 
 The trigger: when a defragmentation starts by itself, by schedule or by measurements. The leading manager calls
-`watch` every few seconds with the state that the last call returned. The rules are in a table; the first that
-returns a decision counts. Measurements must hold for a while during which no dataflow comes or goes, otherwise
-jobs would be moved back and forth as the load changes. A defragmentation on request bypasses all this; only its
-end is noticed, and a rest follows.
+`watch` every few seconds with the state that the last call returned. Measurements must hold for a while during which
+no dataflow comes or goes, otherwise jobs would be moved back and forth as the load changes. A defragmentation on
+request bypasses all this; only its end is noticed, and a rest follows.
 """
 
 import math
@@ -98,7 +97,7 @@ BEGINS = (Act.CONSOLIDATE, Act.ISOLATE, Act.SEPARATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSituation:
-    """The situation at one moment; made by the watcher."""
+    """The situation at one moment."""
 
     version: int
     """The version of the running graph."""
@@ -111,14 +110,13 @@ class TriggerSituation:
     shared: Target | None = None
     """The instances in quarantine that separation would move out of jobs of others, if any."""
     underway: bool = False
-    """A defragmentation is under way."""
     ended: bool | None = None
     """The outcome of a defragmentation that has ended since the last look; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerState:
-    """The state from one look to the next; made by `watch`. Start with the empty one."""
+    """The state from one look to the next. Start with the empty one."""
 
     version: int | None = None
     worth_since: float | None = None
@@ -138,7 +136,7 @@ class TriggerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDecision:
-    """An action with its reason; made by `watch`."""
+    """An action with its reason."""
 
     act: Act
     why: str
@@ -161,7 +159,7 @@ def watch(
     `every` is the period of the schedule in seconds; None is no schedule.
     """
     state = _updated(state, look, now, every)
-    decision = next(each for rule in RULES if (each := rule(state, look, now)) is not None)
+    decision = _decided(state, look, now)
     if decision.act in BEGINS:
         target = {Act.CONSOLIDATE: look.scattered, Act.ISOLATE: look.overload, Act.SEPARATE: look.shared}[decision.act]
         state = replace(state, tried=target, rest_until=now + DEFRAGMENTATION_REST)
@@ -197,62 +195,32 @@ def _since(before: float | None, holds: bool, now: float) -> float | None:  # no
     return now if before is None else before
 
 
-def _busy(_state: TriggerState, look: TriggerSituation, _now: float) -> TriggerDecision | None:
-    """Wait while one is under way."""
-    return TriggerDecision(act=Act.WAIT, why="one is under way") if look.underway else None
+def _decided(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision:
+    """Decide by the first rule that applies."""
+    may_separate, may_isolate, may_consolidate = (
+        target is not None and not _fails(state, target, now) for target in (look.shared, look.overload, look.scattered)
+    )
+    is_overloaded = may_isolate and _held(state.overload_since, now)
+    is_due = may_consolidate and look.worth and _is_due(state, look, now)
+    has_failed = (look.overload or look.scattered) is not None and now < state.retry
+    rules = (
+        (look.underway, Act.WAIT, "one is under way"),
+        # At once: others may suffer meanwhile.
+        (may_separate, Act.SEPARATE, "tasks of a tenant in quarantine share a job with those of others"),
+        (_rests(state, now), Act.WAIT, "it rests after the last one"),
+        # A job that cannot keep up is more urgent than savings.
+        (is_overloaded, Act.ISOLATE, f"a job has been overloaded for {HOLD:.0f} s"),
+        # Even if it is worth it only since now.
+        (is_due, Act.CONSOLIDATE, "it was due by schedule"),
+        (may_consolidate and _held(state.worth_since, now), Act.CONSOLIDATE, f"it has been worth it for {HOLD:.0f} s"),
+        (has_failed, Act.WAIT, "the last one failed"),
+        (True, Act.WAIT, "nothing has been worth it for long enough"),
+    )
+    return next(TriggerDecision(act=act, why=why) for applies, act, why in rules if applies)
 
 
-def _quarantined(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Separate at once: others may suffer meanwhile."""
-    if look.shared is None or _fails(state, look.shared, now):
-        return None
-    return TriggerDecision(act=Act.SEPARATE, why="tasks of a tenant in quarantine share a job with those of others")
-
-
-def _resting(state: TriggerState, _look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Rest after the last one."""
-    if state.rest_until is not None and now < state.rest_until:
-        return TriggerDecision(act=Act.WAIT, why="it rests after the last one")
-    return None
-
-
-def _overloaded(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Isolate first: a job that cannot keep up is more urgent than savings."""
-    if look.overload is None or not _held(state.overload_since, now) or _fails(state, look.overload, now):
-        return None
-    return TriggerDecision(act=Act.ISOLATE, why=f"a job has been overloaded for {HOLD:.0f} s")
-
-
-def _scheduled(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Consolidate by schedule if it is worth it, even if only since now."""
-    if not _is_due(state, look, now) or look.scattered is None or not look.worth or _fails(state, look.scattered, now):
-        return None
-    return TriggerDecision(act=Act.CONSOLIDATE, why="it was due by schedule")
-
-
-def _worth(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Consolidate once it has been worth it for a while."""
-    if look.scattered is None or not _held(state.worth_since, now) or _fails(state, look.scattered, now):
-        return None
-    return TriggerDecision(act=Act.CONSOLIDATE, why=f"it has been worth it for {HOLD:.0f} s")
-
-
-def _nothing(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Wait, because no other rule applies."""
-    if (look.overload or look.scattered) is not None and now < state.retry:
-        return TriggerDecision(act=Act.WAIT, why="the last one failed")
-    return TriggerDecision(act=Act.WAIT, why="nothing has been worth it for long enough")
-
-
-RULES: tuple[Callable[[TriggerState, TriggerSituation, float], TriggerDecision | None], ...] = (
-    _busy,
-    _quarantined,
-    _resting,
-    _overloaded,
-    _scheduled,
-    _worth,
-    _nothing,
-)
+def _rests(state: TriggerState, now: float) -> bool:
+    return state.rest_until is not None and now < state.rest_until
 
 
 def _held(since: float | None, now: float) -> bool:
@@ -266,8 +234,7 @@ def _fails(state: TriggerState, target: Target, now: float) -> bool:
 
 def _is_due(state: TriggerState, look: TriggerSituation, now: float) -> bool:
     """Return true if the schedule is due now, even if there is nothing to consolidate."""
-    resting = state.rest_until is not None and now < state.rest_until
-    return state.due is not None and now >= state.due and not resting and not look.underway
+    return state.due is not None and now >= state.due and not _rests(state, now) and not look.underway
 
 
 MOST_TOGETHER = 2_000
@@ -278,7 +245,7 @@ WRITE_EVERY = 300.0
 
 @dataclass(frozen=True)
 class PlacementSnapshot:
-    """The running tasks, their jobs and their measured costs at one moment; made by `Chooser.snapshot`."""
+    """The running tasks, their jobs and their measured costs at one moment."""
 
     running: RunningGraph
     jobs: Jobs
@@ -405,9 +372,9 @@ class Chooser:
 
     def recall(self) -> None:
         """Load the stored costs, which another manager may have written; called when this manager begins to lead."""
-        found = LearntCosts() if self._store is None else self._store.read()
+        learnt = LearntCosts() if self._store is None else self._store.read()
         with self._guard:
-            self._learnt = self._written = found
+            self._learnt = self._written = learnt
 
     @property
     def measured(self) -> MeasuredCosts:

@@ -9,9 +9,10 @@ data stays as assumed, and two prices that always occur together both change a l
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from statistics import median
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from engine.plan import Bridged, Plan, SlotState
@@ -29,7 +30,7 @@ _NOTHING = InstanceMeasured()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The counters of a host and its jobs at one moment; made by `moment`."""
+    """The counters of a host and its jobs at one moment."""
 
     at: float
     """The time in seconds of a monotonic clock."""
@@ -44,7 +45,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSample:
-    """The work of a host between two moments; made by `sample`."""
+    """The work of a host between two moments."""
 
     seconds: float
     cpu: float
@@ -80,32 +81,25 @@ def sample(before: Moment | None, after: Moment) -> tuple[Moment, HostSample | N
     There is none yet if they are too close together. There is none at all if something was started or stopped in
     between: that takes CPU of its own, and counters start again.
     """
-    if before is None or not _comparable(before, after):
+    if before is None or not before.cpu:
+        return after, None
+    runs = {job: measured.run for job, measured in before.jobs.items()}
+    if (
+        runs != {job: measured.run for job, measured in after.jobs.items()}
+        # Before its first batch, a job's batch number is not known.
+        or any(measured.batch < 0 for measured in before.jobs.values())
+        or any(after.cpu.get(part, 0.0) < taken for part, taken in before.cpu.items())
+    ):
         return after, None
     if after.at - before.at < SHORTEST_SAMPLE:
         return before, None
-    return after, _between(before, after)
-
-
-def _comparable(before: Moment, after: Moment) -> bool:
-    runs = {job: measured.run for job, measured in before.jobs.items()}
-    return (
-        bool(before.cpu)
-        and runs == {job: measured.run for job, measured in after.jobs.items()}
-        # Before its first batch, a job's batch number is not known.
-        and all(measured.batch >= 0 for measured in before.jobs.values())
-        and all(after.cpu.get(part, 0.0) >= taken for part, taken in before.cpu.items())
-    )
-
-
-def _between(before: Moment, after: Moment) -> HostSample:
     cpu = sum(after.cpu.values()) - sum(before.cpu.values())
     tasks = sum(
         _cpu(before.jobs[job], measured, instance)
         for job, measured in after.jobs.items()
         for instance in measured.instances
     )
-    return HostSample(
+    return after, HostSample(
         seconds=after.at - before.at,
         cpu=max(0.0, cpu - tasks / 1e9),
         batches=sum(measured.batch - before.jobs[job].batch for job, measured in after.jobs.items()),
@@ -125,15 +119,15 @@ def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: fl
         for job in jobs.jobs
         if (report := seen.get(str(job))) is not None and len(report.measured) > 1
     }
-    found: dict[Instance, float] = {}
+    loads: dict[Instance, float] = {}
     for instance, task in running.tasks.items():
         if not task.inputs:
-            found[instance] = 0.0
+            loads[instance] = 0.0
         elif (known := over.get(jobs.homes[instance].job)) is None:
-            found[instance] = ASSUMED_BUSY
+            loads[instance] = ASSUMED_BUSY
         else:
-            found[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
-    return found
+            loads[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
+    return loads
 
 
 def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
@@ -149,12 +143,12 @@ def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, 
 
 def batch_seconds(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
     """Return the median duration of the latest batches of each job, as far as it is known."""
-    found = {
+    medians = {
         job: figures_of(report.measured, now).batch_seconds_p50
         for job in jobs.jobs
         if (report := seen.get(str(job))) is not None
     }
-    return {job: seconds for job, seconds in found.items() if seconds is not None}
+    return {job: seconds for job, seconds in medians.items() if seconds is not None}
 
 
 def _cpu(base: Measured, last: Measured, instance: int) -> int:
@@ -181,7 +175,7 @@ FEWEST_DISRUPTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """The prices on a host, without its tasks; assumed, or made by `prices`."""
+    """The prices on a host, without its tasks."""
 
     host: float = 0.03
     """Cores of a host without jobs."""
@@ -195,7 +189,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruptions:
-    """The costs of a defragmentation; assumed, or made by `disruptions` from past ones."""
+    """The costs of a defragmentation."""
 
     start: float = 3.0
     """Seconds of CPU to start and warm a job."""
@@ -223,15 +217,14 @@ class Calibration:
 
     def learn(self, sample: HostSample) -> "Calibration":
         """Return the calibration with a further sample."""
-        amounts = (1.0, sample.batches / sample.seconds, sample.bridges, sample.paused)
+        amounts = np.array([1.0, sample.batches / sample.seconds, sample.bridges, sample.paused])
         cores = sample.cpu / sample.seconds
+        products = _FADING * np.array(self.products) + np.outer(amounts, amounts)
+        taken = _FADING * np.array(self.taken) + cores * amounts
         return Calibration(
             samples=self.samples + 1,
-            products=tuple(
-                tuple(_FADING * kept + one * other for kept, other in zip(row, amounts, strict=True))
-                for row, one in zip(self.products, amounts, strict=True)
-            ),
-            taken=tuple(_FADING * kept + one * cores for kept, one in zip(self.taken, amounts, strict=True)),
+            products=tuple(map(tuple, products.tolist())),
+            taken=tuple(taken.tolist()),
             squares=_FADING * self.squares + cores**2,
         )
 
@@ -252,70 +245,62 @@ class MeasuredDisruption:
     """Seconds of CPU to move them."""
 
 
-def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
+_NAMES = ("host", "batch", "bridge", "paused")
+"""The prices in the order of the amounts of a sample."""
+
+
+def prices(calibration: Calibration) -> Prices:
     """Return the prices that fit the samples best; the assumed ones if there are too few samples."""
     if calibration.samples < FEWEST_SAMPLES:
-        return assumed
-    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+        return ASSUMED
     # Coordinate descent: prices are multiples of the assumed ones, so that all have the same scale. Each in turn is set
     # to its optimum given the others, but never below zero, until none changes.
-    products = [
-        [each * one * other for each, other in zip(row, units, strict=True)]
-        for row, one in zip(calibration.products, units, strict=True)
-    ]
-    taken = [each * unit for each, unit in zip(calibration.taken, units, strict=True)]
+    units = np.array(astuple(ASSUMED))
+    products = (np.array(calibration.products) * np.outer(units, units)).tolist()
+    taken = (np.array(calibration.taken) * units).tolist()
     found = [1.0] * len(units)
     for _ in range(_MOST_PASSES):
         before = tuple(found)
         for place, row in enumerate(products):
-            others = sum(each * found[other] for other, each in enumerate(row) if other != place)
+            others = sum(product * found[other] for other, product in enumerate(row) if other != place)
             found[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
         if max(abs(one - other) for one, other in zip(before, found, strict=True)) < _CONVERGED:
             break
-    host, batch, bridge, paused = (unit * multiple for unit, multiple in zip(units, found, strict=True))
-    return Prices(host=host, batch=batch, bridge=bridge, paused=paused)
+    return Prices(**dict(zip(_NAMES, (units * found).tolist(), strict=True)))
 
 
-def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[float, float]:
+def batch_range(calibration: Calibration) -> tuple[float, float]:
     """Return the range in which the price of a batch lies: two standard deviations to each side.
 
     The deviation follows from the distance between the samples and the fit. Without samples, and at most, the range is
     from half to double the assumed price.
     """
-    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
-    found = prices(calibration, assumed)
-    least, most = min(assumed.batch / 2, found.batch), max(assumed.batch * 2, found.batch)
+    fitted = prices(calibration)
+    least, most = min(ASSUMED.batch / 2, fitted.batch), max(ASSUMED.batch * 2, fitted.batch)
     if calibration.samples < FEWEST_SAMPLES:
         return least, most
-    paid = (found.host, found.batch, found.bridge, found.paused)
-    accounted = sum(
-        one * other * kept
-        for one, row in zip(paid, calibration.products, strict=True)
-        for other, kept in zip(paid, row, strict=True)
-    )
-    crossed = sum(one * kept for one, kept in zip(paid, calibration.taken, strict=True))
+    units, paid, products = np.array(astuple(ASSUMED)), np.array(astuple(fitted)), np.array(calibration.products)
+    accounted = paid @ products @ paid - 2 * paid @ np.array(calibration.taken)
     # The first amount is always one, so its product with itself is the total weight of the samples.
-    variance = max(0.0, calibration.squares - 2 * crossed + accounted) / calibration.products[0][0]
-    known = [
-        [
-            each * one * other + (_NOISE**2 if at == to else 0.0)
-            for to, (each, other) in enumerate(zip(row, units, strict=True))
-        ]
-        for at, (row, one) in enumerate(zip(calibration.products, units, strict=True))
-    ]
-    deviation = (max(_NOISE**2, variance) * _inverse(known, 1)) ** 0.5 * assumed.batch
-    return max(least, found.batch - 2 * deviation), min(most, found.batch + 2 * deviation)
+    variance = max(0.0, calibration.squares + float(accounted)) / calibration.products[0][0]
+    known = products * np.outer(units, units) + _NOISE**2 * np.eye(len(units))
+    deviation = (max(_NOISE**2, variance) * float(np.linalg.inv(known)[1, 1])) ** 0.5 * ASSUMED.batch
+    return max(least, fitted.batch - 2 * deviation), min(most, fitted.batch + 2 * deviation)
 
 
-def disruptions(past: Sequence[MeasuredDisruption], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
+def disruptions(past: Sequence[MeasuredDisruption]) -> Disruptions:
     """Return the expected costs of a defragmentation: medians of the latest ones, or as assumed if these are few."""
     latest = past[-DISRUPTIONS_KEPT:]
-    starts = [each.starting / each.jobs for each in latest if each.jobs and each.starting is not None]
+    starts = [
+        disruption.starting / disruption.jobs
+        for disruption in latest
+        if disruption.jobs and disruption.starting is not None
+    ]
     moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]
     return Disruptions(
-        start=_middle(starts, assumed.start),
-        interruption=_middle([each.interruption for each in latest], assumed.interruption),
-        moving=_middle(moves, assumed.moving),
+        start=_middle(starts, ASSUMED_DISRUPTIONS.start),
+        interruption=_middle([each.interruption for each in latest], ASSUMED_DISRUPTIONS.interruption),
+        moving=_middle(moves, ASSUMED_DISRUPTIONS.moving),
     )
 
 
@@ -333,17 +318,6 @@ def costs(pace: float, paid: Prices, disruption: Disruptions, busy: Mapping[Inst
     )
 
 
-def _inverse(matrix: list[list[float]], place: int) -> float:
-    """Return one element on the diagonal of the inverse of a positive definite matrix."""
-    rows = [[*row, 1.0 if at == place else 0.0] for at, row in enumerate(matrix)]
-    for at, pivot in enumerate(rows):
-        for other in rows:
-            if other is not pivot:
-                part = other[at] / pivot[at]
-                other[:] = [one - part * two for one, two in zip(other, pivot, strict=True)]
-    return rows[place][-1] / rows[place][place]
-
-
 def _middle(values: Sequence[float], assumed: float) -> float:
     return max(0.0, median(values)) if len(values) >= FEWEST_DISRUPTIONS else assumed
 
@@ -353,7 +327,7 @@ log = logging.getLogger("braid.defragmenting")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntCosts:
-    """The calibration and the latest disruptions; made by `Chooser`, and read by `LearntCostStore`."""
+    """The calibration and the latest disruptions."""
 
     calibration: Calibration = field(default_factory=Calibration)
     past: tuple[MeasuredDisruption, ...] = ()

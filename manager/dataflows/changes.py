@@ -3,12 +3,14 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, insert, select
 from sqlmodel import Session
 
 from dags import Catalogue, Dataflow, Problem, Scope
@@ -17,7 +19,7 @@ from manager.answers.dataflows import Start
 from manager.answers.overview import OperationKind
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
-from manager.kernel.committer import Committer
+from manager.kernel.committer import Change, Committer
 from manager.kernel.dataflow_rows import (
     WrittenDocument,
     dataflow_of,
@@ -30,7 +32,6 @@ from manager.kernel.draft import (
     UNBOUNDED,
     Draft,
     dataflow_row,
-    write_dataflow,
     write_down,
     write_idempotency,
     write_operation,
@@ -66,37 +67,57 @@ class _Document(NamedTuple):
     histories: Mapping[str, Scope] = NO_HISTORIES
 
 
-class _Read(NamedTuple):
-    dataflow: Dataflow
-    sources: Mapping[str, Registered]
-    """The sources as they were when it was read."""
-
-
 class _Decided(NamedTuple):
     dataflow: Dataflow
     step: Step
 
 
 class _Stale(Exception):
-    """The sources have changed since the document was read."""
+    """The sources have changed since the documents were read."""
 
 
 class _Known(Exception):
-    """The idempotency key has been used for the same submission."""
+    """The idempotency key has been used for the same documents."""
 
-    def __init__(self, row: DataflowRow) -> None:
-        super().__init__(row.id)
-        self.row = row
+    def __init__(self, *rows: DataflowRow) -> None:
+        super().__init__()
+        self.rows = rows
 
 
-class DataflowChanges:
-    """All that is done with dataflows."""
+_ADD_DATAFLOW = insert(table_of(DataflowRow))
+_IDEMPOTENCY = table_of(IdempotencyRow).c
+_KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
+    _IDEMPOTENCY.tenant == bindparam("tenant"), _IDEMPOTENCY.key == bindparam("key")
+)
+
+
+class _DocumentChanges:
+    """What reads documents against the committed state."""
 
     def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
         self._committer = committer
         self._store = store
         self._catalogue = catalogue
         self._published = published_in(store)
+
+    def _sources(self) -> Mapping[str, Registered]:
+        with self._committer.looking() as state:
+            return state.sources
+
+    def _canonical(self, document: _Document, sources: Mapping[str, Registered]) -> Dataflow:
+        return canonical(
+            document.raw,
+            dataflow=document.dataflow,
+            tenant=document.tenant,
+            catalogue=self._catalogue,
+            sources=sources,
+            histories=document.histories,
+            published=self._published,
+        )
+
+
+class DataflowChanges(_DocumentChanges):
+    """All that is done with dataflows."""
 
     def submit(  # noqa: PLR0913 - each is a part of the request
         self,
@@ -111,55 +132,48 @@ class DataflowChanges:
         """Submit a document for a tenant, and with it of what it was made, if it was."""
         begun = time.monotonic()
         digest = _digest(raw if origin is None else origin.written, start)
-        name = f"d-{secrets.token_hex(6)}"
+        key = None if idempotency_key is None else _Key(idempotency_key, digest)
+        document = _Document(tenant, f"d-{secrets.token_hex(6)}", raw, start)
 
-        def request(dataflow: Dataflow) -> Submit | Replace:
-            if idempotency_key is not None and (row := self._known(tenant, idempotency_key, digest)) is not None:
+        def request(dataflow: Dataflow) -> Submit:
+            if key is not None and (row := self._known(tenant, key)) is not None:
                 raise _Known(row)
             return Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
 
-        def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
-            if who not in UNBOUNDED:
-                check_rate(session, tenant, draft.now)
-            dataflow = decided.dataflow
-            check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks), streams=dataflow.streams)
-            if start is Start.EARLIEST:
-                check_from_earliest(session, tenant)
-            draft.take(decided.step, from_earliest=start is Start.EARLIEST)
-            row = dataflow_row(draft, decided.dataflow, decided.step.change, raw)
-            row.start = str(start)
-            take_origin(row, origin)
-            write_dataflow(session, row)
-            if idempotency_key is not None:
-                write_idempotency(session, draft, row, idempotency_key, digest)
-            write_down(session, draft, OperationKind.SUBMIT, who=who, subject=name, begun=begun)
-            return row
-
         try:
-            return Submission(self._committed(_Document(tenant, name, raw, start), request, write), again=False)
+            with self._changing(document, request) as (session, draft, (dataflow, step), _):
+                if who not in UNBOUNDED:
+                    check_rate(session, tenant, draft.now)
+                check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks), streams=dataflow.streams)
+                if start is Start.EARLIEST:
+                    check_from_earliest(session, tenant)
+                draft.take(step, from_earliest=start is Start.EARLIEST)
+                row = _written(session, draft, document, _Decided(dataflow, step), origin, key)
+                kind = OperationKind.SUBMIT
+                write_down(session, draft, kind, who=who, subject=document.dataflow, begun=begun)
+                return Submission(row, again=False)
         except _Known as known:
-            return Submission(known.row, again=True)
+            return Submission(known.rows[0], again=True)
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
         """What the same submission under the same key has made, if there was one."""
-        return self._known(tenant, idempotency_key, _digest(sent, start))
+        return self._known(tenant, _Key(idempotency_key, _digest(sent, start)))
 
     def replace(self, dataflow: str, raw: bytes, *, who: str, origin: WrittenDocument | None = None) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
-        with self._store.read() as session:
-            found = running_dataflow(session, dataflow)
-            tenant, start, histories = found.tenant, Start(found.start), histories_of(found)
+        before = self._running(dataflow)
+        start = Start(before.start)
 
-        def request(edited: Dataflow) -> Submit | Replace:
-            with self._store.read() as session:
-                row = running_dataflow(session, dataflow)
+        def request(edited: Dataflow) -> Replace:
+            row = self._running(dataflow)
             if row.draining is not None:
                 raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it anew")
             old, new = (running_id(dataflow, row.revision + more) for more in (0, 1))
             return Replace(dataflow=old, by=replace(edited, id=new), from_earliest=start is Start.EARLIEST)
 
-        def write(session: Session, draft: Draft, decided: _Decided) -> DataflowRow:
+        document = _Document(before.tenant, dataflow, raw, start, histories_of(before))
+        with self._changing(document, request) as (session, draft, decided, _):
             row = running_dataflow(session, dataflow)
             if who not in UNBOUNDED:
                 check_rate(session, row.tenant, draft.now)
@@ -171,31 +185,23 @@ class DataflowChanges:
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row
 
-        return self._committed(_Document(tenant, dataflow, raw, start, histories), request, write)
-
     def remove(self, dataflow: str, *, who: str) -> DataflowRow:
         """Remove a dataflow at once."""
-        begun = time.monotonic()
 
-        def scope(state: CommittedState, row: DataflowRow) -> TransitionScope:
-            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
+        def touched(state: CommittedState, _now: datetime) -> tuple[TransitionScope, None]:
+            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, self._running(dataflow).revision))), None
 
-        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
-            with self._store.read() as session:
-                return running_dataflow(session, dataflow)
-
-        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+        with self._committer.changing(touched) as (session, draft, *_):
             row = running_dataflow(session, dataflow)
             take_away(session, draft, row)
-            write_down(session, draft, OperationKind.REMOVE, who=who, subject=dataflow, begun=begun)
+            write_down(session, draft, OperationKind.REMOVE, who=who, subject=dataflow)
             return row
-
-        return self._committer.commit(read, write, scope=scope)
 
     def explain(self, tenant: str, raw: bytes, *, start: Start = Start.LATEST) -> SubmissionPreview:
         """A preview of a submission."""
         while True:
-            dataflow, sources = self._canonical(_Document(tenant, "explained", raw, start))
+            sources = self._sources()
+            dataflow = self._canonical(_Document(tenant, "explained", raw, start), sources)
             with self._committer.looking() as state:
                 if state.sources is not sources:
                     continue
@@ -205,57 +211,79 @@ class DataflowChanges:
             check_loops(dataflow, raw, seen)
             return preview(seen, conditions, confined(dataflow, seen, start), raw, start)
 
-    def _committed(
+    @contextmanager
+    def _changing(
+        self, document: _Document, request: Callable[[Dataflow], Submit | Replace]
+    ) -> Iterator[Change[_Decided]]:
+        """Read a document while others commit, then decide; read it again if the sources have changed."""
+        with ExitStack() as opened:
+            while True:
+                sources = self._sources()
+                dataflow = self._canonical(document, sources)
+                decide_on = partial(self._decided, document, request, sources, dataflow)
+                with suppress(_Stale):
+                    change = opened.enter_context(self._committer.changing(decide_on))
+                    break
+            yield change
+
+    def _decided(  # noqa: PLR0913, PLR0917 - what was read, and the state to decide by
         self,
         document: _Document,
         request: Callable[[Dataflow], Submit | Replace],
-        write: Callable[[Session, Draft, _Decided], DataflowRow],
-    ) -> DataflowRow:
-        """Read a document while others commit, then decide and commit; read it again if the sources have changed."""
-        while True:
-            read = self._canonical(document)
+        sources: Mapping[str, Registered],
+        dataflow: Dataflow,
+        state: CommittedState,
+        now: datetime,
+    ) -> tuple[TransitionScope, _Decided]:
+        if state.sources is not sources:
+            raise _Stale
+        check_loops(dataflow, document.raw, state)
+        asked = request(confined(dataflow, state, document.start))
+        conditions = self._committer.ground.conditions(state, now)
+        with unhosted_refused(dataflow, document.raw, conditions):
+            step = decide(state.running, state.jobs, asked, conditions)
+        made = asked.dataflow if isinstance(asked, Submit) else asked.by
+        return TransitionScope(jobs=step.touches), _Decided(made, step)
 
-            def decided(state: CommittedState, now: datetime, read: _Read = read) -> _Decided:
-                if state.sources is not read.sources:
-                    raise _Stale
-                check_loops(read.dataflow, document.raw, state)
-                asked = request(confined(read.dataflow, state, document.start))
-                conditions = self._committer.ground.conditions(state, now)
-                with unhosted_refused(read.dataflow, document.raw, conditions):
-                    step = decide(state.running, state.jobs, asked, conditions)
-                return _Decided(asked.dataflow if isinstance(asked, Submit) else asked.by, step)
-
-            try:
-                return self._committer.commit(
-                    decided, write, scope=lambda _state, decided: TransitionScope(jobs=decided.step.touches)
-                )
-            except _Stale:
-                continue
-
-    def _canonical(self, document: _Document) -> _Read:
-        with self._committer.looking() as state:
-            sources = state.sources
-        dataflow = canonical(
-            document.raw,
-            dataflow=document.dataflow,
-            tenant=document.tenant,
-            catalogue=self._catalogue,
-            sources=sources,
-            histories=document.histories,
-            published=self._published,
-        )
-        return _Read(dataflow, sources)
-
-    def _known(self, tenant: str, key: str, digest: str) -> DataflowRow | None:
+    def _running(self, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
-            known = session.execute(_KNOWN, {"tenant": tenant, "key": key}).one_or_none()
+            return running_dataflow(session, dataflow)
+
+    def _known(self, tenant: str, key: "_Key") -> DataflowRow | None:
+        with self._store.read() as session:
+            known = session.execute(_KNOWN, {"tenant": tenant, "key": key.text}).one_or_none()
             if known is None:
                 return None
-            if known.digest != digest:
+            if known.digest != key.digest:
                 raise Conflict(
-                    f"the idempotency key {key!r} was used for another document; use a new key for each submission"
+                    f"the idempotency key {key.text!r} was used for another document; use a new key for each submission"
                 )
             return dataflow_of(session, known.dataflow)
+
+
+class _Key(NamedTuple):
+    """An idempotency key, and the digest of what was sent with it."""
+
+    text: str
+    digest: str
+
+
+def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
+    session: Session,
+    draft: Draft,
+    document: _Document,
+    decided: _Decided,
+    origin: WrittenDocument | None,
+    key: _Key | None,
+) -> DataflowRow:
+    """Write down a dataflow that is submitted, and its key."""
+    row = dataflow_row(draft, decided.dataflow, decided.step.change, document.raw)
+    row.start = str(document.start)
+    take_origin(row, origin)
+    session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
+    if key is not None:
+        write_idempotency(session, draft, row, *key)
+    return row
 
 
 def _digest(sent: bytes, start: Start) -> str:
@@ -274,31 +302,15 @@ def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None
     anew = {sink for sink, instance in before.items() if after.get(sink) != instance}
     row.epochs = row.epochs | {sink: row.epochs.get(sink, 1) + 1 for sink in anew}
     row.revision += 1
-    for name in (
-        "name",
-        "document",
-        "tasks",
-        "streams",
-        "task_ids",
-        "instances",
-        "started",
-        "sinks",
-        "parts",
-        "sources",
-    ):
+    fields = ("name", "document", "tasks", "streams", "task_ids", "instances", "started", "sinks", "parts", "sources")
+    for name in fields:
         setattr(row, name, getattr(made, name))
     row.histories = {
         task: list(scope)
         for task, scope in histories_of(row).items()
         if task in row.task_ids and running.tasks[running.dataflow(new).places[task]].key.scope == scope
     }
-    draft.number_anew((Delivered(new, sink), row.epochs[sink]) for sink in after if sink in row.epochs)
-
-
-_IDEMPOTENCY = table_of(IdempotencyRow).c
-_KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
-    _IDEMPOTENCY.tenant == bindparam("tenant"), _IDEMPOTENCY.key == bindparam("key")
-)
+    draft.state.epochs |= {Delivered(new, sink): row.epochs[sink] for sink in after if sink in row.epochs}
 
 
 class BundleDocument(NamedTuple):
@@ -308,24 +320,6 @@ class BundleDocument(NamedTuple):
     """The plain one that runs."""
     origin: WrittenDocument | None = None
     """Of what it was made, if it was."""
-
-
-class _ReadBundle(NamedTuple):
-    dataflows: tuple[Dataflow, ...]
-    sources: Mapping[str, Registered]
-    """The sources as they were when the documents were read."""
-
-
-class _StaleBundle(Exception):
-    """The sources have changed since the documents were read."""
-
-
-class _KnownBundle(Exception):
-    """The idempotency key has been used for the same bundle."""
-
-    def __init__(self, rows: tuple[DataflowRow, ...]) -> None:
-        super().__init__()
-        self.rows = rows
 
 
 class _Beyond(Exception):
@@ -349,14 +343,8 @@ class Bundle:
     start: Start = Start.LATEST
 
 
-class BundleChanges:
+class BundleChanges(_DocumentChanges):
     """Submits bundles."""
-
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
-        self._published = published_in(store)
 
     def submit(self, bundle: Bundle) -> tuple[DataflowRow, ...]:
         """Submit all documents of a bundle, or none."""
@@ -364,43 +352,41 @@ class BundleChanges:
         names = [f"d-{secrets.token_hex(6)}" for _ in bundle.documents]
         cleared = frozenset[JobId]()
         while True:
-            read = self._read(bundle, names)
-
-            def decided(
-                state: CommittedState, now: datetime, read: _ReadBundle = read, cleared: frozenset[JobId] = cleared
-            ) -> frozenset[JobId]:
-                return cleared | self._touched(state, now, bundle, read)
-
-            def write(
-                session: Session, draft: Draft, cleared: frozenset[JobId], read: _ReadBundle = read
-            ) -> tuple[DataflowRow, ...]:
-                return _written(session, draft, bundle, read, cleared, begun)
-
+            sources = self._sources()
+            dataflows = self._read(bundle, names, sources)
+            decide_on = partial(self._touched, bundle, sources, dataflows, cleared)
             try:
-                return self._committer.commit(
-                    decided, write, scope=lambda _state, touched: TransitionScope(jobs=touched)
-                )
-            except _StaleBundle:
+                with self._committer.changing(decide_on) as (session, draft, touched, _):
+                    return _written_bundle(session, draft, bundle, dataflows, touched, begun)
+            except _Stale:
                 continue
             except _Beyond as beyond:
                 cleared |= beyond.jobs
-            except _KnownBundle as known:
+            except _Known as known:
                 return known.rows
 
-    def _touched(self, state: CommittedState, now: datetime, bundle: Bundle, read: _ReadBundle) -> frozenset[JobId]:
+    def _touched(  # noqa: PLR0913, PLR0917 - what was read, and the state to decide by
+        self,
+        bundle: Bundle,
+        sources: Mapping[str, Registered],
+        dataflows: Sequence[Dataflow],
+        cleared: frozenset[JobId],
+        state: CommittedState,
+        now: datetime,
+    ) -> tuple[TransitionScope, frozenset[JobId]]:
         """The jobs that the documents would touch if each came alone. Together it may be decided otherwise."""
-        if state.sources is not read.sources:
-            raise _StaleBundle
+        if state.sources is not sources:
+            raise _Stale
         if bundle.idempotency_key is not None:
             known = self.submitted_before(bundle.tenant, bundle.sent, bundle.idempotency_key, bundle.start)
             if known:
-                raise _KnownBundle(known)
+                raise _Known(*known)
         conditions = self._committer.ground.conditions(state, now)
-        touched = frozenset[JobId]()
-        for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
+        touched = cleared
+        for at, (dataflow, each) in enumerate(zip(dataflows, bundle.documents, strict=True)):
             with of_document(at), unhosted_refused(dataflow, each.document, conditions):
                 touched |= decide(state.running, state.jobs, _request(dataflow, state, bundle), conditions).touches
-        return touched
+        return TransitionScope(jobs=touched), touched
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> tuple[DataflowRow, ...]:
         """What the same bundle under the same key has made; nothing if there was none."""
@@ -417,63 +403,51 @@ class BundleChanges:
     def started(self, tenant: str, documents: Sequence[bytes], start: Start) -> int:
         """The number of tasks that would start for documents, each once."""
         bundle = Bundle(tenant=tenant, documents=tuple(map(BundleDocument, documents)), sent=b"", who="", start=start)
-        read = self._read(bundle, [f"explained-{at}" for at in range(len(documents))])
+        dataflows = self._read(bundle, [f"explained-{at}" for at in range(len(documents))], self._sources())
         with self._committer.looking() as state:
-            keys = {task.key for each in read.dataflows for task in confined(each, state, start).tasks}
+            keys = {task.key for dataflow in dataflows for task in confined(dataflow, state, start).tasks}
             return sum(key not in state.running.index for key in keys)
 
-    def _read(self, bundle: Bundle, names: Sequence[str]) -> _ReadBundle:
+    def _read(self, bundle: Bundle, names: Sequence[str], sources: Mapping[str, Registered]) -> tuple[Dataflow, ...]:
         """The canonical dataflows of documents; refused with the problems of all."""
-        with self._committer.looking() as state:
-            sources = state.sources
         found: list[Dataflow] = []
         problems: dict[int, Sequence[Problem]] = {}
         for at, (each, name) in enumerate(zip(bundle.documents, names, strict=True)):
             try:
-                found.append(
-                    canonical(
-                        each.document,
-                        dataflow=name,
-                        tenant=bundle.tenant,
-                        catalogue=self._catalogue,
-                        sources=sources,
-                        published=self._published,
-                    )
-                )
+                found.append(self._canonical(_Document(bundle.tenant, name, each.document, bundle.start), sources))
             except InvalidDataflow as refused:
                 problems[at] = refused.errors
         if problems:
             raise InvalidDataflow(problems_of_documents(problems))
-        return _ReadBundle(tuple(found), sources)
+        return tuple(found)
 
 
-def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
-    session: Session, draft: Draft, bundle: Bundle, read: _ReadBundle, cleared: frozenset[JobId], begun: float
+def _written_bundle(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
+    session: Session,
+    draft: Draft,
+    bundle: Bundle,
+    dataflows: Sequence[Dataflow],
+    cleared: frozenset[JobId],
+    begun: float,
 ) -> tuple[DataflowRow, ...]:
     if bundle.who not in UNBOUNDED:
         check_rate(session, bundle.tenant, draft.now, submits=len(bundle.documents))
-    tasks = sum(len(each.tasks) for each in read.dataflows)
-    streams = sum(each.streams for each in read.dataflows)
+    tasks = sum(len(dataflow.tasks) for dataflow in dataflows)
+    streams = sum(dataflow.streams for dataflow in dataflows)
     check_size(session, bundle.tenant, dataflows=len(bundle.documents), tasks=tasks, streams=streams)
     if bundle.start is Start.EARLIEST:
         check_from_earliest(session, bundle.tenant, len(bundle.documents))
+    digest = _bundle_digest(bundle.sent, bundle.start)
     rows = []
-    for at, (dataflow, each) in enumerate(zip(read.dataflows, bundle.documents, strict=True)):
-        try:
+    for at, (dataflow, each) in enumerate(zip(dataflows, bundle.documents, strict=True)):
+        with of_document(at):
             # Those before it count, which is why it is not checked any earlier.
             check_loops(dataflow, each.document, draft.state)
-        except InvalidDataflow as refused:
-            raise InvalidDataflow(problems_of_documents({at: refused.errors})) from refused
         request = _request(dataflow, draft.state, bundle)
         step = _taken(draft, request, cleared)
-        row = dataflow_row(draft, request.dataflow, step.change, each.document)
-        row.start = str(bundle.start)
-        take_origin(row, each.origin)
-        write_dataflow(session, row)
-        if bundle.idempotency_key is not None:
-            write_idempotency(
-                session, draft, row, _key_of(bundle.idempotency_key, at), _bundle_digest(bundle.sent, bundle.start)
-            )
+        key = None if bundle.idempotency_key is None else _Key(_key_of(bundle.idempotency_key, at), digest)
+        document = _Document(bundle.tenant, dataflow.id, each.document, bundle.start)
+        rows.append(_written(session, draft, document, _Decided(request.dataflow, step), each.origin, key))
         write_operation(
             session,
             draft,
@@ -485,7 +459,6 @@ def _written(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in 
             reused=len(step.change.reuses),
             jobs_started=[str(job) for job in step.opens],
         )
-        rows.append(row)
     write_running(session, draft)
     return tuple(rows)
 
@@ -523,25 +496,24 @@ class DrainChanges:
 
     def begin(self, dataflow: str, *, who: str) -> DataflowRow:
         """Have a dataflow removed once what its sources have sent by now is worked off; idempotent."""
-        begun = time.monotonic()
 
-        def decide(state: CommittedState, now: datetime) -> Drain:
+        def decide(state: CommittedState, now: datetime) -> tuple[TransitionScope, Drain]:
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
             name = running_id(dataflow, row.revision)
             instances = frozenset(state.running.dataflow(name).instances)
-            return state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)
+            drain = state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)
+            return drain.scope, drain
 
-        def write(session: Session, draft: Draft, drain: Drain) -> DataflowRow:
+        with self._committer.changing(decide, comer=Comer.DRAIN) as (session, draft, drain, _):
             row = running_dataflow(session, dataflow)
             if row.draining is None:
                 row.draining = drain.since
                 session.add(row)
-                draft.drain(drain)
-                write_down(session, draft, OperationKind.DRAIN, who=who, subject=dataflow, begun=begun)
+                draft.moved = True
+                draft.state.drains[drain.dataflow] = drain
+                write_down(session, draft, OperationKind.DRAIN, who=who, subject=dataflow)
             return row
-
-        return self._committer.commit(decide, write, scope=lambda _state, drain: drain.scope, comer=Comer.DRAIN)
 
     def under_way(self) -> tuple[Draining, ...]:
         """The dataflows that drain."""
@@ -551,7 +523,7 @@ class DrainChanges:
     def drained(self, dataflow: str) -> None:
         """All that the sources of a dataflow had sent is worked off: remove it."""
         with self._committer.looking() as state:
-            names = {public_id(each): each for each in state.drains}
+            names = {public_id(drain): drain for drain in state.drains}
             # It may have been removed at once meanwhile.
             if dataflow in names:
                 self._dataflows.remove(dataflow, who=state.running.dataflow(names[dataflow]).tenant)
@@ -565,5 +537,5 @@ def _draining(state: CommittedState, drain: Drain) -> Draining:
         dataflow=public_id(drain.dataflow),
         since=drain.since,
         streams=state.streams_of(sources),
-        instances=frozenset(each for each in drain.instances if running.tasks[each].inputs),
+        instances=frozenset(instance for instance in drain.instances if running.tasks[instance].inputs),
     )

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy.orm import aliased
@@ -48,21 +48,22 @@ def documents_in(body: bytes) -> tuple[bytes, ...]:
     try:
         documents = msgspec.json.decode(body, type=_Body).documents
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidRequest(
-            [_problem("", "not-a-bundle", f"the body is no bundle: {error}", 'send {"documents": [ ... ]}')]
-        ) from None
+        remedy = 'send {"documents": [ ... ]}'
+        problem = Problem(pointer="", code="not-a-bundle", message=f"the body is no bundle: {error}", remedy=remedy)
+        raise InvalidRequest([problem]) from None
     if not 1 <= len(documents) <= MOST_DOCUMENTS:
         message = f"a bundle has 1 to {MOST_DOCUMENTS} documents, and this one has {len(documents)}"
-        raise InvalidRequest([_problem("/documents", "wrong-bundle", message, "send several bundles")])
-    return tuple(bytes(each) for each in documents)
+        remedy = "send several bundles"
+        raise InvalidRequest([Problem(pointer="/documents", code="wrong-bundle", message=message, remedy=remedy)])
+    return tuple(bytes(document) for document in documents)
 
 
 def problems_of_documents(problems: Mapping[int, Sequence[Problem]]) -> list[Problem]:
     """The problems of documents by their places, each with a pointer into the bundle."""
     return [
-        replace(each, pointer=pointer("documents", at) + each.pointer)
+        replace(problem, pointer=pointer("documents", at) + problem.pointer)
         for at in sorted(problems)
-        for each in problems[at]
+        for problem in problems[at]
     ]
 
 
@@ -75,24 +76,27 @@ def of_document(at: int) -> Iterator[None]:
         raise InvalidDataflow(problems_of_documents({at: refused.errors})) from refused
 
 
-def _problem(at: str, code: str, message: str, remedy: str) -> Problem:
-    return Problem(pointer=at, code=code, message=message, remedy=remedy)
+def _refuse(raw: bytes, ids: Collection[str], *at: str, code: str, message: Callable[[Any], str], remedy: str) -> None:
+    """Refuse a document because of some of its tasks, if there are any."""
+    if ids:
+        raise InvalidDataflow(
+            Problem(pointer=pointer("tasks", number, *at), code=code, message=message(task), remedy=remedy)
+            for number, task in enumerate(json.loads(raw)["tasks"])
+            if task["id"] in ids
+        )
 
 
 def check_no_generators(dataflow: Dataflow, raw: bytes) -> None:
     """Refuse a dataflow, of whose document these are the bytes, that begins at such tasks."""
-    found = {id_ for id_, place in dataflow.places.items() if dataflow.tasks[place].type.is_generator}
-    if not found:
-        return
-    raise InvalidDataflow(
-        Problem(
-            pointer=pointer("tasks", at, "type"),
-            code="generator-not-run",
-            message=f"tasks of type {quoted(task['type'])} make their events themselves, which nothing here runs",
-            remedy="register a source of kind 'timer' or 'rate', and begin with a task of type 'source' that reads it",
-        )
-        for at, task in enumerate(json.loads(raw)["tasks"])
-        if task["id"] in found
+    _refuse(
+        raw,
+        {id_ for id_, place in dataflow.places.items() if dataflow.tasks[place].type.is_generator},
+        "type",
+        code="generator-not-run",
+        message=lambda task: (
+            f"tasks of type {quoted(task['type'])} make their events themselves, which nothing here runs"
+        ),
+        remedy="register a source of kind 'timer' or 'rate', and begin with a task of type 'source' that reads it",
     )
 
 
@@ -105,19 +109,18 @@ def check_topics(dataflow: Dataflow, raw: bytes, sources: Mapping[str, Registere
     }
     if not topics:
         return
-    own = {each.topic for each in sources.values() if each.source.owner == dataflow.tenant}
-    problems = [
-        Problem(
-            pointer=pointer("tasks", at, "config", "topic"),
-            code="foreign-topic",
-            message=f"{quoted(topic)} is the topic of no source that {quoted(dataflow.tenant)} owns",
-            remedy="register a source with this topic, or name the topic of one",
-        )
-        for at, task in enumerate(json.loads(raw)["tasks"])
-        if (topic := topics.get(task["id"])) is not None and topic not in own
-    ]
-    if problems:
-        raise InvalidDataflow(problems)
+    own = {source.topic for source in sources.values() if source.source.owner == dataflow.tenant}
+    _refuse(
+        raw,
+        {id_ for id_, topic in topics.items() if topic not in own},
+        "config",
+        "topic",
+        code="foreign-topic",
+        message=lambda task: (
+            f"{quoted(topics[task['id']])} is the topic of no source that {quoted(dataflow.tenant)} owns"
+        ),
+        remedy="register a source with this topic, or name the topic of one",
+    )
 
 
 def publishing(state: CommittedState, source: str) -> set[str]:
@@ -175,18 +178,13 @@ def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:
         for id_, place in dataflow.places.items()
         if dataflow.tasks[place].type.name in _CONFIGS
     }
-    unknown = {id_ for id_, config in configs.items() if not published(dataflow.tenant, config)}
-    if not unknown:
-        return
-    raise InvalidDataflow(
-        Problem(
-            pointer=pointer("tasks", at, "config"),
-            code="code-not-published",
-            message="the config is not that of published code which you may run",
-            remedy="publish the source as a module, and name the module at an open place of a pipeline",
-        )
-        for at, task in enumerate(json.loads(raw)["tasks"])
-        if task["id"] in unknown
+    _refuse(
+        raw,
+        {id_ for id_, config in configs.items() if not published(dataflow.tenant, config)},
+        "config",
+        code="code-not-published",
+        message=lambda _task: "the config is not that of published code which you may run",
+        remedy="publish the source as a module, and name the module at an open place of a pipeline",
     )
 
 
@@ -229,12 +227,12 @@ def canonical(  # noqa: PLR0913 - as `canonicalise`
     """The canonical dataflow of a document, for sharing without bounds; refused with all of its problems."""
     readable = Readable(tenant, sources)
     try:
-        found = canonicalise(
+        canonical_dataflow = canonicalise(
             raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=readable, histories=histories
         )
     except InvalidDocument as error:
         raise InvalidDataflow(error.problems) from error
-    check_no_generators(found, raw)
-    check_topics(found, raw, sources)
-    check_code(found, raw, published)
-    return found
+    check_no_generators(canonical_dataflow, raw)
+    check_topics(canonical_dataflow, raw, sources)
+    check_code(canonical_dataflow, raw, published)
+    return canonical_dataflow

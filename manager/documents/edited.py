@@ -21,29 +21,22 @@ def patched(document: str, patches: TaskPatches) -> tuple[str, tuple[Problem, ..
     tasks = {task["id"]: at for at, task in enumerate(edited["tasks"])}
     problems: list[Problem] = []
     for name, patch in patches.items():
+        unknown = sorted(patch.keys() - _PATCHED)
         if name not in tasks:
-            problems.append(
-                Problem(
-                    pointer=pointer("tasks", name),
-                    code="unknown-task",
-                    message=f"the dataflow has no task {name!r}",
-                    remedy="name a task of its document",
-                )
+            at, message = pointer("tasks", name), f"the dataflow has no task {name!r}"
+            problem = Problem(pointer=at, code="unknown-task", message=message, remedy="name a task of its document")
+        elif unknown:
+            at, message = (
+                pointer("tasks", name, unknown[0]),
+                "only the type and the config of a running task can change",
             )
+            problem = Problem(pointer=at, code="not-changeable", message=message, remedy="replace the document instead")
+        else:
+            # What is patched is no module any more.
+            task = {key: value for key, value in edited["tasks"][tasks[name]].items() if key != "module"}
+            edited["tasks"][tasks[name]] = _merged(task, patch)
             continue
-        if unknown := sorted(patch.keys() - _PATCHED):
-            problems.append(
-                Problem(
-                    pointer=pointer("tasks", name, unknown[0]),
-                    code="not-changeable",
-                    message="only the type and the config of a running task can change",
-                    remedy="replace the document instead",
-                )
-            )
-            continue
-        # What is patched is no module any more.
-        task = {key: each for key, each in edited["tasks"][tasks[name]].items() if key != "module"}
-        edited["tasks"][tasks[name]] = _merged(task, patch)
+        problems.append(problem)
     return json.dumps(edited, ensure_ascii=False), tuple(problems)
 
 
@@ -78,10 +71,10 @@ _Entering: TypeAlias = Mapping[str, frozenset[tuple[str, str, str]]]
 
 def _entering(document: str) -> _Entering:
     read = json.loads(document)
-    found: dict[str, set[tuple[str, str, str]]] = {task["id"]: set() for task in read["tasks"]}
+    entering: dict[str, set[tuple[str, str, str]]] = {task["id"]: set() for task in read["tasks"]}
     for stream in read["streams"]:
-        found[stream["to"]].add((stream.get("to_port") or "", stream["from"], stream.get("from_port") or ""))
-    return {task: frozenset(streams) for task, streams in found.items()}
+        entering[stream["to"]].add((stream.get("to_port") or "", stream["from"], stream.get("from_port") or ""))
+    return {task: frozenset(streams) for task, streams in entering.items()}
 
 
 def _outside(entering: _Entering, stay: AbstractSet[str]) -> list[str]:
@@ -93,15 +86,15 @@ def _outside(entering: _Entering, stay: AbstractSet[str]) -> list[str]:
 
 def _without_between(entering: _Entering, stay: AbstractSet[str]) -> _Entering:
     """To each task that stays the streams that enter it, as if the others were not there and handed events on."""
-    found: dict[str, frozenset[tuple[str, str, str]]] = {}
+    origins: dict[str, frozenset[tuple[str, str, str]]] = {}
     parents = {task: [parent for _, parent, _ in streams] for task, streams in entering.items()}
     for task in TopologicalSorter(parents).static_order():
-        found[task] = frozenset(
+        origins[task] = frozenset(
             (port, *origin)
             for port, parent, parent_port in entering[task]
-            for origin in ([(parent, parent_port)] if parent in stay else [each[1:] for each in found[parent]])
+            for origin in ([(parent, parent_port)] if parent in stay else [each[1:] for each in origins[parent]])
         )
-    return {task: found[task] for task in stay}
+    return {task: origins[task] for task in stay}
 
 
 def _replace(part: str, message: str) -> Problem:

@@ -13,18 +13,19 @@ dataflows that run. What a client outside publishes again is bounded by the clie
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bridge.wire import Stream
-from dags import Dataflow, Key, Problem, Scope, confine
+from dags import Dataflow, Key, Problem, Scope, Task, confine
 from dags import State as Remembers
 from dags.problems import listed, pointer, quoted
 from engine.plan import Plan
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.answers.dataflows import Start
-from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied, public_id
 from manager.problem import InvalidDataflow
@@ -36,6 +37,7 @@ from merge import (
     NoHost,
     RootsApart,
     RunningGraph,
+    RunningTask,
     Submit,
     TooManyStreams,
     decide,
@@ -44,6 +46,8 @@ from merge import (
     release,
     unmerge,
 )
+
+T = TypeVar("T")
 
 
 def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflow:
@@ -60,11 +64,11 @@ def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflo
 
 def _since(dataflow: Dataflow, state: CommittedState) -> list[float]:
     """For each task the time since which the tenant may read all sources above it."""
-    found: list[float] = []
+    times: list[float] = []
     for task in dataflow.tasks:
-        above = (found[edge.parent] for edge in task.inputs)
-        found.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
-    return found
+        above = (times[edge.parent] for edge in task.inputs)
+        times.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
+    return times
 
 
 def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
@@ -82,21 +86,20 @@ def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> C
     return scope_of
 
 
-_Ways = dict[str, set[str]]
-"""For each source those into which its events are published."""
-
-
 def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
     """Refuse a dataflow, of whose document these are the bytes, if events that it publishes would come back to it."""
     own = {
-        id_: (dataflow.tasks[place].config["topic"], _read_by(dataflow, place))
+        id_: (dataflow.tasks[place].config["topic"], _read_by(place, dataflow.tasks.__getitem__))
         for id_, place in dataflow.places.items()
         if dataflow.tasks[place].type.name == MQTT_PUBLISH.name
     }
     if not own:
         # What it only reads was there before.
         return
-    named = _by_topic(state.sources)
+    named: defaultdict[str, set[str]] = defaultdict(set)
+    for name, registered in state.sources.items():
+        if registered.topic is not None:
+            named[registered.topic].add(name)
     ways = _ways(state.running, named, without=dataflow.id)
     for topic, read in own.values():
         for source in read:
@@ -104,7 +107,8 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
     problems = []
     for at, task in enumerate(json.loads(raw)["tasks"]):
         topic, read = own.get(task["id"], ("", set()))
-        if back := sorted(read & _reached(ways, named[topic])):
+        beyond = _reached(named[topic], ways.__getitem__)
+        if back := sorted(read & beyond):
             problems.append(
                 Problem(
                     pointer=pointer("tasks", at, "config", "topic"),
@@ -117,53 +121,28 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
         raise InvalidDataflow(problems)
 
 
-def _by_topic(sources: Mapping[str, Registered]) -> Mapping[str, set[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for name, each in sources.items():
-        if each.topic is not None:
-            found[each.topic].add(name)
-    return found
-
-
-def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str) -> _Ways:
-    found: _Ways = defaultdict(set)
+def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str) -> defaultdict[str, set[str]]:
+    """For each source those into which its events are published."""
+    ways: defaultdict[str, set[str]] = defaultdict(set)
     for instance, task in running.tasks.items():
         if task.type.name == MQTT_PUBLISH.name and any(public_id(each) != without for each in running.serves(instance)):
-            for source in _above(running, instance):
-                found[source] |= named[task.config["topic"]]
-    return found
+            for source in _read_by(instance, lambda at: running.tasks[Instance(at)]):
+                ways[source] |= named[task.config["topic"]]
+    return ways
 
 
-def _above(running: RunningGraph, instance: Instance) -> Iterator[str]:
-    """The sources that a running task reads."""
-    seen, waiting = {instance}, [instance]
+def _read_by(task: int, task_at: Callable[[int], Task | RunningTask]) -> set[str]:
+    """The sources that a task reads."""
+    above = map(task_at, _reached({task}, lambda at: {edge.parent for edge in task_at(at).inputs}))
+    return {source.config["source"] for source in above if not source.inputs}
+
+
+def _reached(begin: Iterable[T], following: Callable[[T], AbstractSet[T]]) -> set[T]:
+    """All that is reached from some ends, with these."""
+    seen = set(begin)
+    waiting = list(seen)
     while waiting:
-        task = running.tasks[waiting.pop()]
-        if not task.inputs:
-            yield task.config["source"]
-        new = {Instance(edge.parent) for edge in task.inputs} - seen
-        seen |= new
-        waiting += new
-
-
-def _read_by(dataflow: Dataflow, place: int) -> set[str]:
-    """The sources that a task of a dataflow reads."""
-    found, seen, waiting = set[str](), {place}, [place]
-    while waiting:
-        task = dataflow.tasks[waiting.pop()]
-        if not task.inputs:
-            found.add(task.config["source"])
-        new = {edge.parent for edge in task.inputs} - seen
-        seen |= new
-        waiting += new
-    return found
-
-
-def _reached(ways: Mapping[str, set[str]], begin: set[str]) -> set[str]:
-    """The sources into which the events of some sources come sooner or later, with these."""
-    seen, waiting = set(begin), list(begin)
-    while waiting:
-        new = ways.get(waiting.pop(), set()) - seen
+        new = following(waiting.pop()) - seen
         seen |= new
         waiting += new
     return seen
@@ -171,7 +150,7 @@ def _reached(ways: Mapping[str, set[str]], begin: set[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPreview:
-    """The outcome of a submission; made by `preview`."""
+    """The outcome of a submission."""
 
     explanation: Explanation
     dataflow: Dataflow
@@ -268,7 +247,7 @@ def _apart(dataflow: Dataflow, raw: bytes, error: RootsApart) -> Iterator[Proble
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPreview:
-    """The outcome of a removal; made by `preview_removal`."""
+    """The outcome of a removal."""
 
     stops: frozenset[Instance]
     """The tasks that nobody else needs."""

@@ -41,7 +41,7 @@ _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK, JobState.STOP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPlan:
-    """A plan to publish; made by `decide`."""
+    """A plan to publish."""
 
     job: str
     plan: Plan | None
@@ -50,7 +50,7 @@ class PublishPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clean:
-    """A job that is gone, whose retained messages are to be cleared; made by `decide`."""
+    """A job that is gone, whose retained messages are to be cleared."""
 
     job: str
 
@@ -77,7 +77,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The steps to take now; made by `decide`."""
+    """The steps to take now."""
 
     steps: tuple[PublishPlan | Clean, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)
@@ -146,19 +146,19 @@ class _DecisionInProgress:
     # Most decisions are about jobs whose streams do not change, and need neither.
     @cached_property
     def _readers(self) -> Mapping[Port, list[str]]:
-        found: dict[Port, list[str]] = {}
+        readers: dict[Port, list[str]] = {}
         for name, job in self._wanted.items():
             for origin in wiring(job.plan).reads if job.plan else ():
-                found.setdefault(origin, []).append(name)
-        return found
+                readers.setdefault(origin, []).append(name)
+        return readers
 
     @cached_property
     def _producers(self) -> Mapping[Port, list[str]]:
-        found: dict[Port, list[str]] = {}
+        producers: dict[Port, list[str]] = {}
         for name, seen in self._sight.jobs.items():
             for origin in seen.may_send:
-                found.setdefault(origin, []).append(name)
-        return found
+                producers.setdefault(origin, []).append(name)
+        return producers
 
     def settle(self, job: str) -> None:
         """Decide on one job."""

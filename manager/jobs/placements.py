@@ -36,6 +36,10 @@ _SECONDS = 1.0
 """How long each search may take."""
 
 
+def _rounded(cost: float | None) -> float | None:
+    return None if cost is None else round(cost, 6)
+
+
 class _Asked(NamedTuple):
     """A dataflow about whose placement something is asked."""
 
@@ -57,8 +61,8 @@ class Placements(Base):
             tasks=asked.tasks,
             cost=round(found.cost, 6),
             cheapest=round(found.cheapest, 6),
-            second=None if found.second is None else round(found.second, 6),
-            bound=None if found.bound is None else round(found.bound, 6),
+            second=_rounded(found.second),
+            bound=_rounded(found.bound),
             saves={name: round(saved, 6) for name, saved in found.saves.items()},
             more=tuple(
                 WorthOfMoreAnswer(tags=each.image, host=round(each.host, 6), core=round(each.core, 6))
@@ -94,7 +98,7 @@ class Placements(Base):
             dataflow=asked.dataflow,
             groups=tuple(
                 PlannedGroupAnswer(
-                    tags=group.image, tasks=tuple(sorted(name for each in group.tasks for name in names[int(each)]))
+                    tags=group.image, tasks=tuple(sorted(name for task in group.tasks for name in names[int(task)]))
                 )
                 for group in found.groups
             ),
@@ -139,8 +143,8 @@ def _elsewhere(asked: _Asked, name: str) -> tuple[OtherPlaceAnswer, ...]:
         OtherPlaceAnswer(
             tags=place.image,
             job="" if place.present is None else str(place.present),
-            joins=tuple(sorted(joined for each in place.with_tasks for joined in names[int(each)])),
-            more=None if place.more is None else round(place.more, 6),
+            joins=tuple(sorted(joined for with_task in place.with_tasks for joined in names[int(with_task)])),
+            more=_rounded(place.more),
             why_not=place.why_not,
         )
         for place in placement_places(asked.question, Instance(task.instance))

@@ -1,6 +1,7 @@
 """Looking: what runs, where, how it is, and what was done."""
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC
@@ -47,12 +48,8 @@ class RunningJobs(Base):
         operators_only(caller)
         with self._committer.looking() as state:
             plans = sorted((job, plan) for job, plan in state.plans.items() if job > paging.after_number)
-        return paged(
-            plans[: paging.limit + 1],
-            paging.limit,
-            cursor=lambda each: each[0],
-            answer=lambda each: self._job(each[1]),
-        )
+        shown = plans[: paging.limit + 1]
+        return paged(shown, paging.limit, cursor=lambda entry: entry[0], answer=lambda entry: self._job(entry[1]))
 
     def job(self, caller: Caller, job: str) -> JobAnswer:
         """One job; operators only."""
@@ -134,16 +131,9 @@ class RunningJobs(Base):
 
     def _job(self, plan: Plan) -> JobAnswer:
         states = [slot.state for slot in plan.slots]
-        wanted: dict[str, Any] = {
-            "job": plan.job,
-            "host": plan.host,
-            "version": plan.version,
-            "active": states.count(SlotState.ACTIVE),
-            "paused": states.count(SlotState.PAUSED),
-            "pace": plan.pace,
-            "shards": plan.shards,
-            "workers": plan.workers,
-        }
+        names = ("job", "host", "version", "pace", "shards", "workers")
+        wanted: dict[str, Any] = {name: getattr(plan, name) for name in names}
+        wanted |= {"active": states.count(SlotState.ACTIVE), "paused": states.count(SlotState.PAUSED)}
         seen = self._seeing.job(plan.job)
         if seen is None:
             return JobAnswer(**wanted, in_effect=0, state="awaited", trouble="", batch=-1)
@@ -168,27 +158,24 @@ _UNKNOWN_IMAGE = (
 
 def _active(state: CommittedState, job: str) -> Collection[Instance]:
     """The tasks of a job; nothing where there is no job of that name."""
-    found = state.jobs.jobs.get(JobId(number_in(job) or 0))
-    return () if found is None else found.active
+    placed = state.jobs.jobs.get(JobId(number_in(job) or 0))
+    return () if placed is None else placed.active
 
 
 def _dags(state: CommittedState) -> list[RunningDagAnswer]:
-    tasks: dict[DagId, int] = {}
-    jobs: dict[DagId, set[JobId]] = {}
-    dataflows: dict[DagId, set[str]] = {}
-    of: dict[Instance, DagId] = {}
+    tasks = Counter[DagId]()
+    jobs: defaultdict[DagId, set[JobId]] = defaultdict(set)
+    dataflows: defaultdict[DagId, set[str]] = defaultdict(set)
+    dag_of = dict(state.running.running_dags.of_source)
     for task in downwards(state.running.tasks.values()):
-        instance = task.instance
-        dag = of[Instance(task.inputs[0].parent)] if task.inputs else state.running.running_dags.of_source[instance]
-        of[instance] = dag
-        tasks[dag] = tasks.get(dag, 0) + 1
-        jobs.setdefault(dag, set()).add(state.jobs.homes[instance].job)
-        if not task.inputs:
-            dataflows.setdefault(dag, set()).update(state.running.users[instance])
+        if task.inputs:
+            dag_of[task.instance] = dag_of[Instance(task.inputs[0].parent)]
+        else:
+            dataflows[dag_of[task.instance]].update(state.running.users[task.instance])
+        tasks[dag_of[task.instance]] += 1
+        jobs[dag_of[task.instance]].add(state.jobs.homes[task.instance].job)
     return [
-        RunningDagAnswer(
-            id=dag, tasks=count, dataflows=len(dataflows[dag]), jobs=tuple(str(job) for job in sorted(jobs[dag]))
-        )
+        RunningDagAnswer(id=dag, tasks=count, dataflows=len(dataflows[dag]), jobs=tuple(map(str, sorted(jobs[dag]))))
         for dag, count in sorted(tasks.items())
     ]
 

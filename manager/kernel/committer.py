@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import select, update
 from sqlmodel import Session
@@ -21,11 +21,13 @@ from manager.kernel.state import CommittedState, load
 from manager.kernel.transitions import (
     REASONS,
     Comer,
-    Phase,
+    Drain,
     Resolution,
     Transition,
+    TransitionEvent,
     TransitionKind,
     TransitionScope,
+    Turn,
     meeting,
 )
 from manager.problem import Conflict, StateNotReady
@@ -39,11 +41,18 @@ Decided = TypeVar("Decided")
 Result = TypeVar("Result")
 
 
-class Cancel(Protocol):
-    """A function that cancels a transition which is only prepared."""
+TakeTurn: TypeAlias = Callable[[Session, Draft, Turn], None]
+"""Takes a transition on, in a transaction."""
 
-    def __call__(self, session: Session, draft: Draft, transition: int, /, *, why: str) -> None:
-        """Cancel it in a transaction."""
+
+class Change(NamedTuple, Generic[Decided]):
+    """A change that is decided and may be made, in an open transaction."""
+
+    session: Session
+    draft: Draft
+    decided: Decided
+    is_queued: bool
+    """Whether it may only be written down as one that waits."""
 
 
 class Committer:
@@ -61,7 +70,7 @@ class Committer:
         self._term = 0
         self._state: CommittedState | None = None
         self._listeners: list[Callable[[], None]] = []
-        self._cancelling: dict[TransitionKind, Cancel] = {}
+        self._cancelling: dict[TransitionKind, TakeTurn] = {}
         self._changes = 0
 
     def lead(self, term: int) -> None:
@@ -81,16 +90,16 @@ class Committer:
         """Whether this manager commits."""
         return self._term > 0
 
+    @property
+    def term(self) -> int:
+        """The term in which this manager leads; 0 if it does not."""
+        return self._term
+
     @contextmanager
     def looking(self) -> Iterator[CommittedState]:
         """The committed state, while nothing is committed; not to be changed, and not to be held for long."""
         with self._lock:
             yield self._current()
-
-    @property
-    def term(self) -> int:
-        """The term in which this manager leads; 0 if it does not."""
-        return self._term
 
     @contextmanager
     def beside(self, term: int) -> Iterator[Session]:
@@ -105,68 +114,84 @@ class Committer:
         """Have a listener called after each commit; from any thread."""
         self._listeners.append(listener)
 
-    def cancel_with(self, kind: TransitionKind, cancel: Cancel) -> None:
-        """Have transitions of a kind cancelled by a function, where a change needs them out of its way."""
-        self._cancelling[kind] = cancel
+    def cancel_with(self, kind: TransitionKind, take: TakeTurn) -> None:
+        """Have a function cancel transitions of a kind which are only prepared, where they are in a change's way."""
+        self._cancelling[kind] = take
 
     def notify(self) -> None:
         """Call the listeners."""
         for listener in self._listeners:
             listener()
 
-    def commit(  # noqa: PLR0913 - a change, and what becomes of it where it meets another
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Session, Draft]]:
+        """Open a change that meets no transition, but for the one that it takes on; it is committed at the end."""
+        begun = time.monotonic()
+        with self._lock, self._transaction(self._current(), datetime.now(UTC), begun) as opened:
+            yield opened
+        self.notify()
+
+    @contextmanager
+    def changing(
         self,
-        decide: Callable[[CommittedState, datetime], Decided],
-        write: Callable[[Session, Draft, Decided], Result],
+        decide: Callable[[CommittedState, datetime], tuple[TransitionScope, Decided]],
         *,
-        scope: Callable[[CommittedState, Decided], TransitionScope],
         comer: Comer = Comer.CHANGE,
         waits: bool = True,
-        queue: Callable[[Session, Draft, Decided], Result] | None = None,
+        queues: bool = False,
         under_way: Callable[[CommittedState], Iterable[Transition]] = lambda state: state.transitions,
-    ) -> Result:
-        """Make one change: decide it by the state, clear its scope, and write it down.
+    ) -> Iterator[Change[Decided]]:
+        """Open a change: decide it by the state, and clear its scope; it is committed at the end.
 
-        If it has to wait for a transition that it meets, `queue` is written down instead. Without a queue it waits
-        here, or is refused at once if it may not wait. The thread that takes transitions on must not wait for one.
-        `under_way` are those that it may meet.
+        If it has to wait for a transition that it meets, it is opened as one that is queued, waits here, or is refused
+        at once if it may not wait. The thread that takes transitions on must not wait for one. `under_way` are those
+        that it may meet.
 
         It is decided anew whenever others were let through meanwhile. Nothing is done where it raises.
         """
+        begun = time.monotonic()
         with self._lock:
             deadline = time.monotonic() + (MOST_WAITED if waits else 0.0)
             while True:
                 state, now = self._current(), datetime.now(UTC)
                 try:
-                    decided = decide(state, now)
+                    scope, decided = decide(state, now)
                 except NoHost as error:
                     raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
-                met = meeting(comer, scope(state, decided), under_way(state))
-                if met is None:
-                    break
-                if queue is not None and met[1] is Resolution.WAIT:
-                    write = queue
+                met = meeting(comer, scope, under_way(state))
+                is_queued = queues and met is not None and met[1] is Resolution.WAIT
+                if met is None or is_queued:
                     break
                 self._clear(*met, deadline)
-            with self._transaction(state, now) as (session, draft):
-                result = write(session, draft, decided)
+            with self._transaction(state, now, begun) as (session, draft):
+                yield Change(session, draft, decided, is_queued)
         self.notify()
-        return result
 
-    def go_on(self, write: Callable[[Session, Draft], Result], *, quietly: bool = False) -> Result:
-        """Take a transition, or the end of a job, on by one step, which meets nothing but itself."""
-        with self._lock, self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
-            result = write(session, draft)
-        if not quietly:
-            self.notify()
-        return result
+    def commit(
+        self,
+        decide: Callable[[CommittedState, datetime], Decided],
+        write: Callable[[Session, Draft, Decided], Result],
+        *,
+        scope: Callable[[CommittedState, Decided], TransitionScope],
+        waits: bool = True,
+    ) -> Result:
+        """Make one change by functions, as `changing`."""
+
+        def decided(state: CommittedState, now: datetime) -> tuple[TransitionScope, Decided]:
+            decision = decide(state, now)
+            return scope(state, decision), decision
+
+        with self.changing(decided, waits=waits) as change:
+            return write(change.session, change.draft, change.decided)
 
     def _clear(self, met: Transition, verdict: Resolution, deadline: float) -> None:
         """Get a transition out of the way of a change, or refuse the change."""
         match verdict:
             case Resolution.CANCEL:
-                with self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
-                    self._cancelling[met.kind](session, draft, met.id, why="something else was asked for meanwhile")
+                assert not isinstance(met, Drain)  # noqa: S101 - a drain lets everything pass or refuses it
+                with self._transaction(self._current(), datetime.now(UTC), time.monotonic()) as (session, draft):
+                    turn = Turn(met, TransitionEvent.HINDERED, "something else was asked for meanwhile")
+                    self._cancelling[met.kind](session, draft, turn)
             case Resolution.WAIT:
                 if not self._over.wait(deadline - time.monotonic()):
                     raise StateNotReady(_BUSY[met.kind], retry_after=1.0)
@@ -182,29 +207,23 @@ class Committer:
         return self._state
 
     @contextmanager
-    def _transaction(self, state: CommittedState, now: datetime) -> Iterator[tuple[Session, Draft]]:
-        phases = _phases(state)
-        draft = Draft(state=state, ground=self.ground, term=self._term, now=now)
+    def _transaction(self, state: CommittedState, now: datetime, begun: float) -> Iterator[tuple[Session, Draft]]:
+        phases = [transition.phase for transition in state.transitions]
+        draft = Draft(state=state, ground=self.ground, term=self._term, now=now, begun=begun)
         try:
             with self._store.write() as session:
                 self._check_current(session, state)
                 yield session, draft
                 draft.moved = True
                 state.version += 1
-                session.execute(
-                    _MOVE_ON,
-                    {
-                        "version": state.version,
-                        "next_instance": state.running.next_instance,
-                        "next_job": state.jobs.next_job,
-                    },
-                )
+                following = {"next_instance": state.running.next_instance, "next_job": state.jobs.next_job}
+                session.execute(_MOVE_ON, {"version": state.version, **following})
         except BaseException:
             if draft.moved:
                 # The memory is ahead of the database.
                 self._state = None
             raise
-        if _phases(state) != phases:
+        if [transition.phase for transition in state.transitions] != phases:
             self._over.notify_all()
         self._changes += 1
         if self._changes % _SETTLING == 0:
@@ -225,10 +244,6 @@ class Committer:
         return leadership.version if (leadership.leader, leadership.term) == (self.name, term) else None
 
 
-def _phases(state: CommittedState) -> list[Phase]:
-    return [each.phase for each in state.transitions]
-
-
 _NO_LEADER = "this manager does not lead; ask again in a moment, or ask the one that leads"
 _ANOTHER_LEADS = "another manager leads by now; ask again in a moment"
 _BUSY = {
@@ -237,8 +252,7 @@ _BUSY = {
 }
 _LEADERSHIP = table_of(Leadership)
 _STANDING = select(_LEADERSHIP.c.leader, _LEADERSHIP.c.term, _LEADERSHIP.c.version)
-_MOVE_ON = update(_LEADERSHIP)
-"""There is one row."""
+_MOVE_ON = update(_LEADERSHIP)  # there is one row
 _SETTLING = 100
 """Changes after which the garbage collector is settled."""
 

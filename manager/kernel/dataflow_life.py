@@ -1,6 +1,6 @@
 """The life of a dataflow, as a table; what it needs of its jobs, and its state as observed.
 
-The life of a dataflow, as a table, and its state as observed. A dataflow is deploying until every job that runs
+A dataflow is deploying until every job that runs
 one of its tasks has run the plan that it needs, and what they read is received. A failure makes it degraded; its
 other tasks continue. Draining and removal are requested; every other event is observed.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, islice
 from types import MappingProxyType
-from typing import Protocol
 
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
@@ -88,7 +87,7 @@ def turn(state: DataflowState, event: DataflowEvent) -> DataflowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A dataflow's need of one job; made by `needs_of`."""
+    """A dataflow's need of one job."""
 
     job: str
     host: str
@@ -100,7 +99,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowFinding:
-    """The state of a dataflow as observed; made by `find`."""
+    """The state of a dataflow as observed."""
 
     state: DataflowState
     reason: str = ""
@@ -132,10 +131,11 @@ def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str,
     for need in ordered:
         if (seen := jobs.get(need.job)) is None or not has_in_effect(seen, need):
             waits = f"job {need.job} has not run version {need.version} of its plan yet"
-            return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
-        if unsaid := _unsaid(seen, hosts):
+        elif unsaid := _unsaid(seen, hosts):
             waits = f"no host has said yet that it receives {', '.join(unsaid)} for job {need.job}"
-            return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
+        else:
+            continue
+        return DataflowFinding(state=DataflowState.DEPLOYING, reason=waits, event=DataflowEvent.JOB_BACK)
     return DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED)
 
 
@@ -229,7 +229,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowNeeds:
-    """A dataflow with its needs; made by a `DataflowLookup`."""
+    """A dataflow with its needs."""
 
     dataflow: str
     """The id that its tenant uses."""
@@ -239,24 +239,8 @@ class DataflowNeeds:
     """It will be removed once the events that its sources had sent are processed."""
 
 
-class DataflowLookup(Protocol):
-    """The running dataflows by their ids in the running graph, readable from any thread."""
-
-    def every(self) -> frozenset[str]:
-        """Return all running dataflows."""
-
-    def draining(self) -> frozenset[str]:
-        """Return the running dataflows that drain."""
-
-    def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
-        """Return the dataflows that have tasks in one of these jobs."""
-
-    def needs(self, dataflows: Collection[str]) -> Mapping[str, DataflowNeeds]:
-        """Return the needs of these dataflows, without those that no longer run."""
-
-
 class CommittedDataflowLookup:
-    """A `DataflowLookup` in the committed state."""
+    """The running dataflows by their ids in the running graph, readable from any thread."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -280,26 +264,19 @@ class CommittedDataflowLookup:
 
     def needs(self, dataflows: Collection[str]) -> Mapping[str, DataflowNeeds]:
         """Return the needs of these dataflows, without those that no longer run."""
-        return dict(self._needs(dataflows))
-
-    def _needs(self, dataflows: Collection[str]) -> Iterator[tuple[str, DataflowNeeds]]:
+        found: dict[str, DataflowNeeds] = {}
         remaining = iter(dataflows)
         while some := tuple(islice(remaining, _AT_ONCE)):
             with self._committer.looking() as state:
-                found = [(name, state.running.dataflows.get(name)) for name in some]
-                yield from [
-                    (
-                        name,
-                        DataflowNeeds(
+                for name in some:
+                    if (submitted := state.running.dataflows.get(name)) is not None:
+                        found[name] = DataflowNeeds(
                             dataflow=public_id(name),
                             tenant=submitted.tenant,
                             needs=tuple(needs_of(state, submitted)),
                             drains=name in state.drains,
-                        ),
-                    )
-                    for name, submitted in found
-                    if submitted is not None
-                ]
+                        )
+        return found
 
 
 def needs_of(state: CommittedState, submitted: Submitted) -> Iterator[Need]:

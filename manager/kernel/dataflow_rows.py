@@ -1,9 +1,7 @@
 """The rows of dataflows: looked up, taken away, and kept otherwise while nothing that runs changes."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -14,10 +12,8 @@ from dags import Scope
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import Draft, write_down
-from manager.kernel.state import CommittedState, running_id
-from manager.kernel.transitions import TransitionScope
+from manager.kernel.state import running_id
 from manager.problem import Conflict, NotFound
-from manager.store.database import Store
 from manager.store.tables import DataflowRow
 
 
@@ -83,85 +79,58 @@ def histories_of(row: DataflowRow) -> dict[str, Scope]:
 
 
 class RowKeeper:
-    """Keeps what is beside a running dataflow."""
+    """Keeps what is beside a running dataflow. Nothing that runs changes by it."""
 
-    def __init__(self, committer: Committer, store: Store) -> None:
+    def __init__(self, committer: Committer) -> None:
         self._committer = committer
-        self._store = store
 
-    def keep(
-        self, dataflow: str, change: Callable[[DataflowRow], None], kind: OperationKind, *, who: str, note: str = ""
-    ) -> DataflowRow:
-        """Have its row changed; the row as it is then."""
-        begun = time.monotonic()
-
-        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
-            with self._store.read() as session:
-                return running_dataflow(session, dataflow)
-
-        def write(session: Session, draft: Draft, _row: DataflowRow) -> DataflowRow:
+    def _keep(self, dataflow: str, kind: OperationKind, *, who: str, note: str = "", **values: Any) -> DataflowRow:
+        """Have its row keep some values; the row as it is then."""
+        with self._committer.writing() as (session, draft):
             row = running_dataflow(session, dataflow)
-            change(row)
+            for name, value in values.items():
+                setattr(row, name, value)
             session.add(row)
-            write_down(session, draft, kind, who=who, subject=dataflow, begun=begun, note=note)
+            write_down(session, draft, kind, who=who, subject=dataflow, note=note)
             return row
 
-        return self._committer.commit(read, write, scope=lambda _state, _row: TransitionScope())
 
-
-class AdaptationChanges:
-    """All that is kept of dynamic dataflows. Nothing that runs changes by it."""
-
-    def __init__(self, committer: Committer, store: Store) -> None:
-        self._rows = RowKeeper(committer, store)
+class AdaptationChanges(RowKeeper):
+    """All that is kept of dynamic dataflows."""
 
     def keep_policy(self, dataflow: str, policy: bytes, *, who: str) -> DataflowRow:
         """Keep another policy in the place of the document's own."""
-
-        def keep(row: DataflowRow) -> None:
-            row.policy = policy.decode()
-
-        return self._rows.keep(dataflow, keep, OperationKind.SET_POLICY, who=who)
+        return self._keep(dataflow, OperationKind.SET_POLICY, who=who, policy=policy.decode())
 
     def keep_pinned(self, dataflow: str, pinned: Mapping[str, str | bool], *, who: str) -> DataflowRow:
         """Keep what is chosen by hand."""
-
-        def keep(row: DataflowRow) -> None:
-            row.pinned = dict(pinned) or None
-
         words = {True: "open", False: "closed"}
-        chosen = (f"{name}: {words[each] if isinstance(each, bool) else each}" for name, each in sorted(pinned.items()))
+        chosen = (f"{name}: {words[pin] if isinstance(pin, bool) else pin}" for name, pin in sorted(pinned.items()))
         note = ", ".join(chosen) or "nothing"
-        return self._rows.keep(dataflow, keep, OperationKind.CHOOSE, who=who, note=note)
+        return self._keep(dataflow, OperationKind.CHOOSE, who=who, note=note, pinned=dict(pinned) or None)
 
     def note(self, dataflow: str, why: str, *, who: str) -> None:
         """Note in the journal why a dataflow adapts."""
-        self._rows.keep(dataflow, lambda _row: None, OperationKind.ADAPT, who=who, note=why)
+        self._keep(dataflow, OperationKind.ADAPT, who=who, note=why)
 
 
-class PipelineChanges:
-    """All that is kept of pipelines. Nothing that runs changes by it."""
-
-    def __init__(self, committer: Committer, store: Store) -> None:
-        self._rows = RowKeeper(committer, store)
+class PipelineChanges(RowKeeper):
+    """All that is kept of pipelines."""
 
     def keep(self, dataflow: str, pipeline: WrittenDocument, *, who: str) -> DataflowRow:
         """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
-        return self._rows.keep(dataflow, lambda row: take_origin(row, pipeline), OperationKind.REPLAN, who=who)
+        with self._committer.writing() as (session, draft):
+            row = running_dataflow(session, dataflow)
+            take_origin(row, pipeline)
+            session.add(row)
+            write_down(session, draft, OperationKind.REPLAN, who=who, subject=dataflow)
+            return row
 
     def keep_given_up(self, dataflow: str, modules: Sequence[Mapping[str, Any]], *, who: str, note: str) -> DataflowRow:
         """Keep which modules failed in a pipeline, and what came of it."""
-
-        def keep(row: DataflowRow) -> None:
-            row.given_up = [dict(each) for each in modules]
-
-        return self._rows.keep(dataflow, keep, OperationKind.REPLAN, who=who, note=note)
+        return self._keep(dataflow, OperationKind.REPLAN, who=who, note=note, given_up=[*map(dict, modules)])
 
     def keep_unplanned(self, dataflow: str, why: str, *, who: str) -> DataflowRow:
         """Keep the reason why a pipeline stays as it is, though it was planned anew."""
-
-        def keep(row: DataflowRow) -> None:
-            row.unplanned = why
-
         note = f"stays as it is: {why}" if why else "can be planned again"
-        return self._rows.keep(dataflow, keep, OperationKind.REPLAN, who=who, note=note)
+        return self._keep(dataflow, OperationKind.REPLAN, who=who, note=note, unplanned=why)

@@ -5,7 +5,8 @@ committed in the end, the committer drops the state and loads it anew.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -18,8 +19,8 @@ from engine.plan_messages import written_plan
 from manager.answers.overview import OperationKind
 from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState, stands_apart
-from manager.kernel.transitions import Drain, Phase
-from manager.planner import NO_OTHER_LIMITS, Delivered, Made, Planner, Supplied, public_id
+from manager.kernel.transitions import Phase
+from manager.planner import NO_OTHER_LIMITS, Delivered, Made, Planner, public_id
 from manager.store.dead_letters import given_back
 from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
 from merge import (
@@ -32,8 +33,6 @@ from merge import (
     Jobs,
     MeasuredCosts,
     Remove,
-    Repace,
-    Rescale,
     RunningGraph,
     RunningTask,
     Step,
@@ -82,6 +81,8 @@ class Draft:
     ground: DecisionGround
     term: int
     now: datetime
+    begun: float = 0.0
+    """When the change was asked for, by the monotonic clock."""
     moved: bool = False
     """Whether the state is ahead of what is committed."""
     added: dict[Instance, RunningTask] = field(default_factory=dict)
@@ -118,23 +119,17 @@ class Draft:
         if (submitted := change.submitted) is not None:
             if from_earliest:
                 state.earliest[public_id(submitted.id)] = submitted.tenant
-            for source in state.read_by(submitted.id):
-                state.readers.setdefault(source, set()).add(submitted.id)
-            self.submitted.append(submitted.id)
+            self._begin_reading(submitted.id)
         self.added |= {task.instance: task for task in change.starts}
-        for task in change.stops:
-            state.slots.pop(task.instance, None)
-            state.moved.pop(task.instance, None)
-            if self.added.pop(task.instance, None) is None:
-                self.gone.add(task.instance)
+        self._stop(change.stops)
         self.reused += len(change.reuses)
         self.touched |= step.touches
         self.paces |= step.paces
         self.opened += step.opens
         self.closed += step.released.stops
 
-    def alter(self, by: Alteration, settled: Settled) -> None:
-        """Go on by a reconfiguration. The plans of the jobs that switch are its own."""
+    def alter(self, by: Alteration, settled: Settled, switching: AbstractSet[JobId]) -> None:
+        """Go on by a reconfiguration. The plans of the jobs that are switching are its own."""
         state = self.state
         self.moved = True
         for old, new in by.swaps:
@@ -145,29 +140,12 @@ class Draft:
         alter(state.running, by)
         state.jobs = settled.jobs
         for _, new in by.swaps:
-            for source in state.read_by(new.id):
-                state.readers.setdefault(source, set()).add(new.id)
-            self.submitted.append(new.id)
+            self._begin_reading(new.id)
         self.added |= {fork.task.instance: fork.task for fork in by.forks}
         self.altered |= {task.instance: task for task in by.alters}
-        for task in by.stops:
-            state.slots.pop(task.instance, None)
-            state.moved.pop(task.instance, None)
-            self.gone.add(task.instance)
-        self.touched |= settled.touches
+        self._stop(by.stops)
+        self.touched |= settled.touches - switching
         self.closed += settled.released.stops
-
-    def rescale(self, by: Rescale) -> None:
-        """Give a job another number of shards."""
-        self.moved = True
-        self.state.jobs = self.state.jobs.apply(by.assignment(self.state.jobs))
-        self.touched.add(by.job)
-
-    def repace(self, by: Repace) -> None:
-        """Give a job another pace."""
-        self.moved = True
-        self.paces[by.job] = by.pace
-        self.touched.add(by.job)
 
     def remove(self, dataflow: str) -> None:
         """Decide that a dataflow stops, and go on by that."""
@@ -186,12 +164,12 @@ class Draft:
             before = state.plans.get(job)
             version = before.version + 1 if before else 1
             waiting = before.feeds if before and job not in self.taken else ()
-            found = planner.plan(job, version=version, term=self.term, before=before)
+            planned = planner.plan(job, version=version, term=self.term, before=before)
             plan = replace(
-                found,
+                planned,
                 pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
-                state_bounds=self.state_bounds.get(job, found.state_bounds),
+                state_bounds=self.state_bounds.get(job, planned.state_bounds),
             )
             if before is None or plan != replace(before, version=version, term=self.term):
                 made[job] = state.plans[job] = plan
@@ -204,6 +182,18 @@ class Draft:
     def planner(self, jobs: Jobs) -> Planner:
         """The maker of plans for jobs as they are, or as they would be."""
         return self._planner(self.state.running, jobs, self.state.epochs, self.state.slots)
+
+    def next_plan(self, planner: Planner, job: JobId) -> Plan:
+        """The next plan of a job that goes on, as a planner makes it, at the pace that it has."""
+        before = self.state.plans[job]
+        plan = planner.plan(job, version=before.version + 1, term=self.term, before=before)
+        return replace(plan, pace=before.pace)
+
+    def take_up(self, session: Session, plans: Mapping[JobId, Plan]) -> None:
+        """Go on with plans that were made for a transition."""
+        self.moved = True
+        self.state.plans |= plans
+        write_jobs(session, self, plans)
 
     def planner_after(self, by: Alteration, jobs: Jobs) -> Planner:
         """The maker of plans for what runs after a reconfiguration."""
@@ -223,7 +213,7 @@ class Draft:
         return Planner(
             running,
             jobs,
-            _Supplies(state.sources),
+            lambda source: state.sources[source].supplied,
             epochs,
             slots,
             begins=state.begins,
@@ -231,23 +221,6 @@ class Draft:
             limits=self.ground.limits,
             quarantined=state.in_quarantine(self.now.timestamp()),
         )
-
-    def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
-        """Have jobs take events again that tasks of theirs could not take."""
-        self.moved = True
-        self.fed = {job: tuple(each) for job, each in feeds.items()}
-        self.touched |= feeds.keys()
-
-    def feed_no_more(self, job: JobId) -> None:
-        """Note that a job has taken all that its plan feeds it."""
-        self.moved = True
-        self.taken.add(job)
-        self.touched.add(job)
-
-    def end(self, job: JobId) -> None:
-        """Forget a job that was stopped."""
-        self.moved = True
-        del self.state.stopped[job]
 
     def know(self, source: Registered) -> None:
         """Take up a source, new or changed."""
@@ -259,14 +232,17 @@ class Draft:
         self.moved = True
         self.state.sources = self.state.sources.remove(source)
 
-    def drain(self, drain: Drain) -> None:
-        """Begin a drain."""
-        self.moved = True
-        self.state.drains[drain.dataflow] = drain
+    def _stop(self, tasks: Iterable[RunningTask]) -> None:
+        for task in tasks:
+            self.state.slots.pop(task.instance, None)
+            self.state.moved.pop(task.instance, None)
+            if self.added.pop(task.instance, None) is None:
+                self.gone.add(task.instance)
 
-    def number_anew(self, epochs: Iterable[tuple[Delivered, int]]) -> None:
-        """Set the epochs in which sinks number their events."""
-        self.state.epochs |= dict(epochs)
+    def _begin_reading(self, dataflow: str) -> None:
+        for source in self.state.read_by(dataflow):
+            self.state.readers.setdefault(source, set()).add(dataflow)
+        self.submitted.append(dataflow)
 
     def _stop_reading(self, dataflow: str) -> None:
         readers = self.state.readers
@@ -274,22 +250,6 @@ class Draft:
             readers[source].remove(dataflow)
             if not readers[source]:
                 del readers[source]
-
-
-class _Supplies(Mapping[str, Supplied]):
-    """The supply of each source, looked up on demand: a plan has few of all that are registered."""
-
-    def __init__(self, sources: Mapping[str, Registered]) -> None:
-        self._sources = sources
-
-    def __getitem__(self, name: str) -> Supplied:
-        return self._sources[name].supplied
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
-
-    def __len__(self) -> int:
-        return len(self._sources)
 
 
 OPERATOR = "operator"
@@ -306,10 +266,8 @@ _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
 _SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
-_SET_LOADS = update(_TASKS).where(_TASKS.c.instance == bindparam("loaded"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
 _ADD_OPERATION = insert(table_of(OperationRow))
-_ADD_DATAFLOW = insert(table_of(DataflowRow))
 _IDEMPOTENCY = table_of(IdempotencyRow)
 _ADD_IDEMPOTENCY = insert(_IDEMPOTENCY)
 _FORGET_IDEMPOTENCY = delete(_IDEMPOTENCY).where(
@@ -318,11 +276,18 @@ _FORGET_IDEMPOTENCY = delete(_IDEMPOTENCY).where(
 
 
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
-    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, note: str = ""
+    session: Session,
+    draft: Draft,
+    kind: OperationKind,
+    *,
+    who: str,
+    subject: str,
+    begun: float | None = None,
+    note: str = "",
 ) -> None:
     """Write down the running tasks and jobs after a change, and the change in the journal.
 
-    `begun` is when the request came, by the monotonic clock.
+    `begun` is when the request came, by the monotonic clock, if that was before the committer was asked.
     """
     write_running(session, draft)
     write_operation(
@@ -345,29 +310,36 @@ def write_running(session: Session, draft: Draft) -> None:
     """Write down the running tasks and jobs after a change."""
     plans = draft.plans()
     homes = draft.state.jobs.homes
-    for part in _parts(sorted(draft.gone)):
-        session.execute(_DROP_TASKS, {"instances": part})
+    gone = sorted(draft.gone)
+    for start in range(0, len(gone), _MOST_AT_ONCE):
+        session.execute(_DROP_TASKS, {"instances": gone[start : start + _MOST_AT_ONCE]})
     if draft.added:
         session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
     if draft.altered:
         rows = [{"altered": task.instance, **_task(task, homes[task.instance])} for task in draft.altered.values()]
         session.execute(_SET_TASKS, rows)
     write_jobs(session, draft, plans)
-    _give_back(session, draft)
+    # What a job that is to stop was fed, and is not known to have taken, are dead letters again.
+    ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
+    if feeds := [feed.id for plan in ended for feed in plan.feeds]:
+        given_back(session, feeds)
 
 
 def write_operation(  # noqa: PLR0913 - who did what, when, and what came of it
-    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float, **outcome: object
+    session: Session,
+    draft: Draft,
+    kind: OperationKind,
+    *,
+    who: str,
+    subject: str,
+    begun: float | None = None,
+    **outcome: object,
 ) -> None:
     """Write an entry into the journal."""
     entry = {"at": draft.now.timestamp(), "kind": kind, "who": who, "subject": subject}
     nothing = {"started": 0, "reused": 0, "paused": 0, "jobs_started": [], "jobs_stopped": [], "note": ""}
-    session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": time.monotonic() - begun})
-
-
-def write_loads(session: Session, loads: Mapping[Instance, float]) -> None:
-    """Write down how busy running tasks are."""
-    session.execute(_SET_LOADS, [{"loaded": instance, "busy": busy} for instance, busy in loads.items()])
+    seconds = time.monotonic() - (draft.begun if begun is None else begun)
+    session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": seconds})
 
 
 def write_plans(session: Session, draft: Draft) -> None:
@@ -375,26 +347,14 @@ def write_plans(session: Session, draft: Draft) -> None:
     write_jobs(session, draft, draft.plans())
 
 
-def write_dataflow(session: Session, row: DataflowRow) -> None:
-    """Write down a dataflow that was submitted."""
-    session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
-
-
 def write_idempotency(  # noqa: PLR0913, PLR0917 - what was sent, and what came of it
     session: Session, draft: Draft, row: DataflowRow, key: str, digest: str, reconfiguration: int | None = None
 ) -> None:
     """Write down what came of a request under an idempotency key, and forget the tenant's oldest ones."""
-    oldest = {"of": row.tenant, "before": draft.now.timestamp() - IDEMPOTENCY_KEPT}
-    session.execute(_FORGET_IDEMPOTENCY, oldest)
-    known = {
-        "tenant": row.tenant,
-        "key": key,
-        "digest": digest,
-        "dataflow": row.id,
-        "reconfiguration": reconfiguration,
-        "at": draft.now.timestamp(),
-    }
-    session.execute(_ADD_IDEMPOTENCY, known)
+    now = draft.now.timestamp()
+    session.execute(_FORGET_IDEMPOTENCY, {"of": row.tenant, "before": now - IDEMPOTENCY_KEPT})
+    outcome = {"digest": digest, "dataflow": row.id, "reconfiguration": reconfiguration, "at": now}
+    session.execute(_ADD_IDEMPOTENCY, {"tenant": row.tenant, "key": key, **outcome})
 
 
 def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
@@ -428,8 +388,8 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
         "text": task.text,
         "type": task.type.name,
         "version": task.type.version,
-        "inputs": [list(each) for each in task.inputs],
-        "json_fields": [list(each) for each in task.json_fields],
+        "inputs": [list(edge) for edge in task.inputs],
+        "json_fields": [list(json_field) for json_field in task.json_fields],
         "since": task.since.timestamp(),
         "tags": sorted(task.tags),
         "job": home.job,
@@ -439,31 +399,13 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
 
 def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
     """Write down plans that were made, of jobs that were opened or not, and which jobs are to stop."""
-    opened = draft.opened
-    if made := [{"id": job, **_job(plan)} for job, plan in plans.items() if job in opened]:
+    rows = {
+        job: {"host": plan.host, "version": plan.version, "plan": written_plan(plan).decode(), "stopped": False}
+        for job, plan in plans.items()
+    }
+    if made := [{"id": job, **row} for job, row in rows.items() if job in draft.opened]:
         session.execute(_ADD_JOBS, made)
-    if changed := [{"job": job, **_job(plan)} for job, plan in plans.items() if job not in opened]:
+    if changed := [{"job": job, **row} for job, row in rows.items() if job not in draft.opened]:
         session.execute(_SET_JOBS, changed)
     if closed := [{"job": job, "stopped": True} for job in draft.closed]:
         session.execute(_SET_JOBS, closed)
-
-
-def _give_back(session: Session, draft: Draft) -> None:
-    """Make dead letters again of what a job that is to stop was fed and is not known to have taken."""
-    ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
-    if feeds := [each.id for plan in ended for each in plan.feeds]:
-        given_back(session, feeds)
-
-
-def _job(plan: Plan) -> dict[str, object]:
-    return {
-        "host": plan.host,
-        "version": plan.version,
-        "plan": written_plan(plan).decode(),
-        "stopped": False,
-    }
-
-
-def _parts(instances: list[Instance]) -> Iterator[list[Instance]]:
-    for start in range(0, len(instances), _MOST_AT_ONCE):
-        yield instances[start : start + _MOST_AT_ONCE]

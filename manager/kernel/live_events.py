@@ -1,8 +1,7 @@
 """Live events: operations, and new states of jobs and dataflows, in a ring that any thread may read.
 
-State changes of jobs and dataflows, reported to the live events from one look to the next. Every state on the
-way is reported, in the order of the table, even if two looks or two statuses lie so far apart that one was never
-observed. The states found at the first look are not reported.
+Every state on the way is reported, in the order of the table, even if two looks or two statuses lie so far apart that
+one was never observed. The states found at the first look are not reported.
 """
 
 import math
@@ -21,7 +20,7 @@ from sqlmodel import col
 from engine.job.lifecycle import JOB_LIFE, JobState
 from manager.answers.dataflows import DataflowState
 from manager.answers.overview import EventAnswer, OperationAnswer, OperationKind
-from manager.kernel.dataflow_life import DRAINS, REMOVED, DataflowLookup, DataflowNeeds, find, passed
+from manager.kernel.dataflow_life import DRAINS, REMOVED, CommittedDataflowLookup, DataflowNeeds, find, passed
 from manager.kernel.wanted import WantedJob
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight, news_of
@@ -54,7 +53,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerActivity:
-    """Counts of a reconciler's work; made by the reconciler on demand."""
+    """Counts of a reconciler's work."""
 
     connected: bool
     """The broker is connected, and all its retained messages have arrived."""
@@ -191,7 +190,7 @@ _WRONG = frozenset({JobState.DIED, JobState.CANCELLING, JobState.STUCK})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerLook:
-    """The wanted and the observed jobs at one look; made by the reconciler."""
+    """The wanted and the observed jobs at one look of the reconciler."""
 
     wanted: Mapping[str, WantedJob]
     sight: Sight
@@ -227,7 +226,7 @@ class ReconcilerLook:
 class StateReporter:
     """Reports state changes to the live events; called by the reconciler after each look."""
 
-    def __init__(self, events: LiveEvents, dataflows: DataflowLookup | None) -> None:
+    def __init__(self, events: LiveEvents, dataflows: CommittedDataflowLookup | None) -> None:
         self._events = events
         self._dataflows = dataflows
         self._before: ReconcilerLook | None = None
@@ -242,12 +241,14 @@ class StateReporter:
             flows = self._affected(self._dataflows, now.ailing(before) if before is not None else set())
         # Nothing below can fail, so every change is reported exactly once.
         self._before = now
-        for job in sorted(now.changed(before)) if before is not None else ():
-            for content in job_news(before.job(job) if before is not None else _NOTHING, now.job(job)):
+        news = [] if flows is None else list(self._dataflow_news(flows, now))
+        if before is None:
+            return
+        for job in sorted(now.changed(before)):
+            for content in job_news(before.job(job), now.job(job)):
                 self._events.add("job", content)
-        for content in self._dataflow_news(flows, now) if flows is not None else ():
-            if before is not None:
-                self._events.add("dataflow", content)
+        for content in news:
+            self._events.add("dataflow", content)
 
     @property
     def states(self) -> Mapping[DataflowState, int]:
@@ -255,7 +256,7 @@ class StateReporter:
         counts = Counter(known.state for known in tuple(self._known.values()))
         return {state: counts[state] for state in DataflowState if state is not DataflowState.REMOVED}
 
-    def _affected(self, dataflows: DataflowLookup, jobs: set[str]) -> "_Flows":
+    def _affected(self, dataflows: CommittedDataflowLookup, jobs: set[str]) -> "_Flows":
         """Look up the needs of all dataflows that are new, drain, are not running, or have tasks in these jobs."""
         every = dataflows.every()
         affected = (every - self._known.keys()) | dataflows.draining()

@@ -49,15 +49,24 @@ REPEAT_WISH_AFTER = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """A wish for a cut, to be sent to a host; made by `drain` and by `manager.moves.turns.go_on`."""
+    """A wish for a cut, to be sent to a host."""
 
     host: str
     wish: CutRequest
 
+    @property
+    def key(self) -> str:
+        """The key under which it is remembered; a cut and its release have different ones."""
+        return _released(self.wish.cut) if self.wish.release else self.wish.cut
+
+
+def _released(cut: str) -> str:
+    return f"release {cut}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """A dataflow that can be removed now; made by `drain`."""
+    """A dataflow that can be removed now."""
 
     dataflow: str
 
@@ -90,28 +99,44 @@ def drain(
         for cut, instances in job.cuts.items():
             if cut.startswith(_PREFIX):
                 passed.setdefault(cut, set()).update(instances)
-    alive = [host for _, host in sorted(hosts.items()) if host.alive]
-    due = {cut for cut in current.keys() | passed.keys() if may_wish(cut, wished, now)}
+    wishing = Wishing(hosts, wished, now)
     for cut, each in current.items():
         if each.instances <= passed.get(cut, set()):
             yield Drained(dataflow=each.dataflow)
-        elif cut in due:
-            yield from wishes_for(cut, each.streams, alive)
-    for cut in sorted(due & passed.keys() - current.keys()):
-        yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
+        else:
+            yield from wishing.take(cut, each.streams)
+    for cut in sorted(passed.keys() - current.keys()):
+        yield from wishing.release(cut)
 
 
-def may_wish(cut: str, wished: Mapping[str, float], now: float) -> bool:
-    """Return true unless the cut was wished for a moment ago. A time in the future means the clock was set back."""
-    return cut not in wished or not 0.0 <= now - wished[cut] < REPEAT_WISH_AFTER
+class Wishing(NamedTuple):
+    """What hosts may be asked now: nothing that they were asked a moment ago."""
+
+    hosts: Mapping[str, HostSeen]
+    wished: Mapping[str, float]
+    """The times of the last wishes, by their keys."""
+    now: float
+
+    def take(self, cut: str, streams: frozenset[str]) -> Iterator[Wish]:
+        """Yield the wishes for a cut in raw streams, one for each host that supplies some of them."""
+        for name, filled in self._filled(cut):
+            if here := sorted(streams & filled):
+                yield Wish(host=name, wish=CutRequest(cut=cut, streams=tuple(here)))
+
+    def release(self, cut: str) -> Iterator[Wish]:
+        """Yield the wishes to release a cut."""
+        for name, _ in self._filled(_released(cut)):
+            yield Wish(host=name, wish=CutRequest(cut=cut, release=True))
+
+    def _filled(self, key: str) -> Iterator[tuple[str, frozenset[str]]]:
+        # A time in the future means that the clock was set back.
+        if key not in self.wished or not 0.0 <= self.now - self.wished[key] < REPEAT_WISH_AFTER:
+            yield from ((name, filled_by(host)) for name, host in sorted(self.hosts.items()) if host.alive)
 
 
-def wishes_for(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:
-    """Yield the wishes for a cut in raw streams, one for each host that supplies some of them."""
-    for host in hosts:
-        supplied = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
-        if here := sorted(streams & supplied):
-            yield Wish(host=host.host, wish=CutRequest(cut=cut, streams=tuple(here)))
+def filled_by(host: HostSeen) -> frozenset[str]:
+    """The streams whose spools a host fills."""
+    return frozenset(stream for stream, state in host.spools.items() if state != ELSEWHERE)
 
 
 ASK_AGAIN_AFTER = 5.0
@@ -144,9 +169,9 @@ class ReadStreams(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Clearance:
-    """The proof for one reconfiguration, as far as it has come; made by `advanced`."""
+    """The proof for one reconfiguration, as far as it has come."""
 
     reads: Mapping[JobId, ReadStreams] = field(default_factory=dict)
     asked: Mapping[str, AskedStream] = field(default_factory=dict)
@@ -159,7 +184,7 @@ class Clearance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndsWanted:
-    """A question that a host shall be asked; made by `look_on`."""
+    """A question that a host shall be asked."""
 
     host: str
     number: int
@@ -191,9 +216,11 @@ def look_on(
 ) -> tuple[Clearances, tuple[EndsWanted, ...]]:
     """The proofs after one more look, and the questions to ask now; one question serves all that need an answer."""
     known = {
-        each.reconfiguration.id: advanced(before.get(each.reconfiguration.id), each, sight, before.question)
-        for each in under_way
-        if each.reconfiguration.phase in HAS_SWITCHED
+        transition.reconfiguration.id: advanced(
+            before.get(transition.reconfiguration.id), transition, sight, before.question
+        )
+        for transition in under_way
+        if transition.reconfiguration.phase in HAS_SWITCHED
     }
     lacking = frozenset[str]().union(*(each.lacking for each in known.values()))
     is_new = any(each.asked[stream].after == before.question for each in known.values() for stream in each.lacking)
@@ -211,13 +238,8 @@ def advanced(before: Clearance, reconfiguring: Reconfiguring, sight: Sight, ques
     making = _ClearanceInProgress(before, sight, question)
     for reached in reconfiguring.reached:
         making.add(reached)
-    return Clearance(
-        reads=making.reads,
-        asked=making.asked,
-        past=making.past,
-        lacking=frozenset(making.lacking),
-        is_clear=len(making.past) == len(reconfiguring.reached),
-    )
+    is_clear = len(making.past) == len(reconfiguring.reached)
+    return Clearance(making.reads, making.asked, making.past, frozenset(making.lacking), is_clear)
 
 
 class _ClearanceInProgress:
@@ -295,6 +317,5 @@ _NO_SIGHT = JobSight()
 def _questions(number: int, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[EndsWanted]:
     """One question for each host that fills spools of some streams."""
     for host in hosts:
-        filled = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
-        if host.alive and (here := sorted(streams & filled)):
+        if host.alive and (here := sorted(streams & filled_by(host))):
             yield EndsWanted(host=host.host, number=number, streams=tuple(here))

@@ -1,7 +1,4 @@
-"""Registered sources: their owners, their supplies, and the tenants that may read them.
-
-A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
-"""
+"""Registered sources: their owners, their supplies, and the tenants that may read them."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ class Registered:
 
 
 def full_name(owner: str, name: str) -> str:
-    """The full name of a source.
+    """The full name of a source; its owner may leave itself out.
 
     >>> full_name("ann", "weather"), full_name("bob", "ann:weather")
     ('ann:weather', 'ann:weather')
@@ -133,10 +130,10 @@ def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningT
     """The sources with the schemas that running tasks were submitted with, which may be others by now."""
     for task in tasks:
         if task.type.reads_source:
-            found, fields = sources[task.config["source"]], fields_in(task.text)
-            if dict(found.source.schema.fields) != fields:
-                source = replace(found.source, schema=Schema.of(fields))
-                sources = sources.insert(source.name, replace(found, source=source))
+            registered_source, fields = sources[task.config["source"]], fields_in(task.text)
+            if dict(registered_source.source.schema.fields) != fields:
+                source = replace(registered_source.source, schema=Schema.of(fields))
+                sources = sources.insert(source.name, replace(registered_source, source=source))
     return sources
 
 

@@ -1,6 +1,6 @@
 """The committed state in memory, as the leader has it, and how it is loaded from its rows.
 
-Loading the committed state from its rows. Rows hold signatures and instances, so no document is parsed again,
+Rows hold signatures and instances, so no document is parsed again,
 and a running task keeps its instance even where its type has a newer version by now.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import cache, partial
 
 from rpds import HashTrieMap
 from sqlalchemy import select
@@ -21,7 +21,7 @@ from engine.plan import Plan, SlotState
 from engine.plan_messages import read_plan
 from manager.answers.dataflows import Start
 from manager.kernel.registered_sources import Registered, registered
-from manager.kernel.transitions import Drain, Ended, Move, MoveStep, Phase, Reconfiguration
+from manager.kernel.transitions import Drain, Ended, Move, MoveStep, Phase, Reconfiguration, Transition
 from manager.planner import Delivered, Made
 from manager.store.tables import (
     DataflowRow,
@@ -39,10 +39,6 @@ from manager.store.tables import (
 from merge import Home, Image, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.running_graph import with_user
-
-if TYPE_CHECKING:
-    from manager.kernel.transitions import Transition
-
 
 # rpds's classes take no parameters at run time.
 
@@ -110,10 +106,10 @@ class CommittedState:
         tenants = self.in_quarantine(now)
         if not tenants:
             return {}
-        found: defaultdict[str, set[JobId]] = defaultdict(set)
+        own: defaultdict[str, set[JobId]] = defaultdict(set)
         for job, plan in self.plans.items():
-            found[plan.workers].add(job)
-        return {tenant: frozenset(found[tenant]) for tenant in tenants}
+            own[plan.workers].add(job)
+        return {tenant: frozenset(own[tenant]) for tenant in tenants}
 
     def read_by(self, dataflow: str) -> frozenset[str]:
         """The sources that a dataflow reads."""
@@ -128,12 +124,12 @@ class CommittedState:
     def streams_of(self, sources: Mapping[Instance, object] | frozenset[Instance]) -> frozenset[str]:
         """The raw streams of running sources."""
         tasks = self.running.tasks
-        return frozenset(self.sources[tasks[each].config["source"]].supplied.stream for each in sources)
+        return frozenset(self.sources[tasks[source].config["source"]].supplied.stream for source in sources)
 
 
 def stands_apart(plan: Plan) -> bool:
     """Tell whether a job began at the earliest events that were kept."""
-    return any(each.since is not None for each in plan.ingress)
+    return any(entering.since is not None for entering in plan.ingress)
 
 
 def running_id(dataflow: str, revision: int) -> str:
@@ -184,7 +180,7 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
 def _tasks(
     session: Session, catalogue: Catalogue
 ) -> tuple[dict[Instance, RunningTask], dict[Instance, Home], dict[Instance, int]]:
-    types = _Types(catalogue)
+    type_of = cache(partial(_type_of, catalogue))
     moved: dict[Instance, int] = {}
     tasks: dict[Instance, RunningTask] = {}
     homes: dict[Instance, Home] = {}
@@ -194,13 +190,13 @@ def _tasks(
     feeding = {parent for row in rows for _, parent, *_ in row.inputs}
     for row in rows:
         instance = Instance(row.instance)
-        kind = types.find(row.type, row.version, fed=bool(row.inputs), feeds=instance in feeding)
+        kind = type_of(row.type, row.version, bool(row.inputs), instance in feeding)
         tasks[instance] = RunningTask(
             instance=instance,
             key=Key(row.signature, None if row.scope_task is None else Scope(row.scope_dataflow, row.scope_task)),
             text=row.text,
             type=kind,
-            inputs=tuple(Input(*each) for each in row.inputs),
+            inputs=tuple(Input(*edge) for edge in row.inputs),
             json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
             # In rows of old, those of the type are not written down.
@@ -214,21 +210,13 @@ def _tasks(
 
 def image_of(row: ImageRow) -> Image:
     """The image of a row."""
-    return Image(
-        name=row.name,
-        tags=frozenset(row.tags),
-        cores=row.cores,
-        start=row.start,
-        price=row.price,
-        most=row.most,
-    )
+    return Image(**row.model_dump() | {"tags": frozenset(row.tags)})
 
 
 def move_of(row: MoveRow) -> Move:
     """The move of a row."""
-    assert row.id is not None  # noqa: S101 - it was written
     return Move(
-        id=row.id,
+        id=row.id or 0,
         phase=Phase(row.phase),
         since=row.since,
         steps=tuple(
@@ -245,21 +233,10 @@ def move_of(row: MoveRow) -> Move:
 def _load_dataflows(session: Session, state: CommittedState) -> None:
     running = state.running
     dags = RunningDags()
-    names = (
-        "id",
-        "revision",
-        "tenant",
-        "name",
-        "task_ids",
-        "instances",
-        "sinks",
-        "parts",
-        "sources",
-        "epochs",
-        "start",
-    )
     every = table_of(DataflowRow).c
-    wanted = select(every.draining, *(every[name] for name in names)).where(every.removed.is_(None))
+    facts = ("id", "revision", "tenant", "name", "start", "draining")
+    lists = ("task_ids", "instances", "sinks", "parts", "sources", "epochs")
+    wanted = select(*(every[name] for name in facts + lists)).where(every.removed.is_(None))
     for row in session.execute(wanted.order_by(every.number)):
         each = Submitted(
             id=running_id(row.id, row.revision),
@@ -279,8 +256,7 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
         if row.start == Start.EARLIEST:
             state.earliest[row.id] = row.tenant
         if row.draining is not None:
-            instances = frozenset(each.instances)
-            state.drains[each.id] = Drain(dataflow=each.id, since=row.draining, instances=instances)
+            state.drains[each.id] = Drain(dataflow=each.id, since=row.draining, instances=frozenset(each.instances))
         state.epochs |= {Delivered(each.id, sink): row.epochs[sink] for sink in row.sinks if sink in row.epochs}
     running.running_dags = dags
 
@@ -288,16 +264,15 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
 def _load_reconfigurations(session: Session, state: CommittedState) -> None:
     under_way = select(ReconfigurationRow).where(col(ReconfigurationRow.ended).is_(None))
     for row in session.scalars(under_way.order_by(col(ReconfigurationRow.id))):
-        named = select(ReconfiguredRow).where(col(ReconfiguredRow.reconfiguration) == row.id)
-        each = reconfiguration_of(row, sorted(one.dataflow for one in session.scalars(named)))
-        state.reconfigurations[each.id] = each
+        named = select(col(ReconfiguredRow.dataflow)).where(col(ReconfiguredRow.reconfiguration) == row.id)
+        known = reconfiguration_of(row, sorted(session.scalars(named)))
+        state.reconfigurations[known.id] = known
 
 
 def reconfiguration_of(row: ReconfigurationRow, dataflows: Iterable[str]) -> Reconfiguration:
     """The reconfiguration of a row, without what was decided for it."""
-    assert row.id is not None  # noqa: S101 - it was written
     return Reconfiguration(
-        id=row.id,
+        id=row.id or 0,
         phase=Phase(row.phase),
         since=row.since,
         begun=row.begun,
@@ -340,34 +315,15 @@ def jobs_of(
     return Jobs.of(jobs, homes, bridges, following)
 
 
-class _Types:
-    """Task types as rows name them."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._found: dict[tuple[str, int, bool, bool], AnyTaskType] = {}
-
-    def find(self, name: str, version: int, *, fed: bool, feeds: bool) -> AnyTaskType:
-        """The type of a task that has inputs or not, and feeds others or not."""
-        found = self._found.get((name, version, fed, feeds))
-        if found is None:
-            found = self._made(name, version, fed=fed, feeds=feeds)
-            self._found[name, version, fed, feeds] = found
-        return found
-
-    def _made(self, name: str, version: int, *, fed: bool, feeds: bool) -> AnyTaskType:
-        known = self._catalogue.find(name)
-        if known is None:
-            # Its tasks run on; hosts that do not have it either say so.
-            return TaskType(
-                name=name,
-                version=version,
-                config=Config if fed else NamesSource,
-                inputs=("in",) if fed else (),
-                outputs=("out",) if feeds else (),
-            )
-        if known.varies:
-            # Its config decides them; what a task that runs has of them is as good, and needs no config to be read.
-            inputs, outputs = ("in",) if fed else (), ("out",) if feeds else ()
-            return replace(known, version=version, ports=None, inputs=inputs, outputs=outputs, optional=frozenset())
-        return known if known.version == version else replace(known, version=version)
+def _type_of(catalogue: Catalogue, name: str, version: int, fed: bool, feeds: bool) -> AnyTaskType:  # noqa: FBT001 - the key of a cache
+    """The type of a task, as its row names it, that has inputs or not, and feeds others or not."""
+    known = catalogue.find(name)
+    inputs, outputs = ("in",) if fed else (), ("out",) if feeds else ()
+    if known is None:
+        # Its tasks run on; hosts that do not have it either say so.
+        config = Config if fed else NamesSource
+        return TaskType(name=name, version=version, config=config, inputs=inputs, outputs=outputs)
+    if known.varies:
+        # Its config decides them; what a task that runs has of them is as good, and needs no config to be read.
+        return replace(known, version=version, ports=None, inputs=inputs, outputs=outputs, optional=frozenset())
+    return known if known.version == version else replace(known, version=version)

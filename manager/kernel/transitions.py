@@ -1,14 +1,9 @@
 """Transitions: changes of what runs that take several steps. Their lives as a table, their records, and who gives way.
 
-The life of each kind of transition, as a table: its phases, and the event that leads from one to the next. A
-phase is committed before anybody acts on it, so a manager that dies leaves to the next one where it was. A new
-kind is a line here, the verdicts of `meeting` on it, its record, and its plans.
+A phase is committed before anybody acts on it, so a manager that dies leaves to the next one where it was. A change
+that meets a transition under way waits, cancels it, or is refused; scopes that are disjoint go on side by side.
 
-The rule for a change that meets a transition under way: it waits, cancels the transition, or is refused. Scopes
-that are disjoint go on side by side. Where they meet, the table decides by who comes and what is there.
-
-Moves: tasks that go from job to job together, with their states, at one cut. The phases of a move, and why in
-this order:
+Moves: tasks that go from job to job together, with their states, at one cut. The phases, and why in this order:
 
 1. *Preparing.* The new jobs begin with empty plans, so that they are warm when they are needed. The jobs that are left
    get plans without what moves, which take effect at the cut. Nothing stands still yet, and a change of the same jobs
@@ -26,8 +21,8 @@ When all have begun, the cut is released, and jobs that hold nothing any more ar
 Reconfigurations: tasks get new configs, types or versions while they run, and keep their states. The phases, and
 why in this order:
 
-0. *Waiting*, only if another transition is in its way when it is asked for. Nothing is decided yet but that it waits;
-   what was asked for is read again, and decided on, once nothing is in its way.
+0. *Waiting*, only if another transition is in its way when it is asked for. What was asked for is read again, and
+   decided on, once nothing is in its way.
 1. *Preparing*, only if jobs switch one after the other. Those that wait for markers log their plans, so that they know
    the marker when it comes. Nothing has changed yet, and a change of the same jobs cancels the reconfiguration.
    If the manager dies, the next one does not know what was decided: it withdraws the plans, and has it wait again.
@@ -42,8 +37,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar
 
+from manager.problem import Conflict
 from merge import Assignment, Instance, JobId
 
 if TYPE_CHECKING:
@@ -197,26 +193,6 @@ class Comer(StrEnum):
     """The reconfiguration that undoes a failing one; it goes before those that wait."""
 
 
-class Transition(Protocol):
-    """A coordinated change under way."""
-
-    @property
-    def id(self) -> Any:
-        """Its id, by which the functions of its kind know it."""
-
-    @property
-    def kind(self) -> TransitionKind:
-        """Its kind."""
-
-    @property
-    def phase(self) -> Phase:
-        """Its phase."""
-
-    @property
-    def scope(self) -> TransitionScope:
-        """The jobs and tasks that it is about."""
-
-
 _GIVES_WAY: Mapping[Phase, Resolution] = {
     Phase.PREPARING: Resolution.CANCEL,
     Phase.CUTTING: Resolution.WAIT,
@@ -262,23 +238,11 @@ REASONS: Mapping[TransitionKind, str] = MappingProxyType(
     }
 )
 """The message where a transition is in the way for good."""
-AnyTransition = TypeVar("AnyTransition", bound=Transition)
-
-
-def meeting(
-    comer: Comer, scope: TransitionScope, under_way: Iterable[AnyTransition]
-) -> tuple[AnyTransition, Resolution] | None:
-    """The first transition that does not let a change pass, and what to do about it."""
-    for each in under_way:
-        verdict = MEETINGS[comer, each.kind][each.phase]
-        if verdict is not Resolution.PASS and scope.meets(each.scope):
-            return each, verdict
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """A drain under way; made by the committer."""
+    """A drain under way."""
 
     dataflow: str
     """By the id that the running graph has."""
@@ -287,24 +251,12 @@ class Drain:
     instances: frozenset[Instance]
     """The tasks of the dataflow."""
 
-    @property
-    def id(self) -> str:
-        """As `Transition` says."""
-        return self.dataflow
-
-    @property
-    def kind(self) -> TransitionKind:
-        """As `Transition` says."""
-        return TransitionKind.DRAIN
-
-    @property
-    def phase(self) -> Phase:
-        """As `Transition` says; it has but one."""
-        return Phase.DRAINING
+    kind: ClassVar = TransitionKind.DRAIN
+    phase: ClassVar = Phase.DRAINING
 
     @property
     def scope(self) -> TransitionScope:
-        """As `Transition` says. It changes no plan."""
+        """Its tasks; it changes no plan."""
         return TransitionScope(instances=self.instances)
 
 
@@ -331,7 +283,7 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A move under way; made by the committer."""
+    """A move under way."""
 
     id: int
     phase: Phase
@@ -344,14 +296,11 @@ class Move:
     passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
     """For each job that is left where the cut lies in its streams; known from when all had passed it."""
 
-    @property
-    def kind(self) -> TransitionKind:
-        """As `Transition` says."""
-        return TransitionKind.MOVE
+    kind: ClassVar = TransitionKind.MOVE
 
     @property
     def scope(self) -> TransitionScope:
-        """As `Transition` says: all jobs that get plans because of it, and all tasks that the cut passes."""
+        """All jobs that get plans because of it, and all tasks that the cut passes."""
         return TransitionScope(jobs=self.concerned, instances=frozenset(step.instance for step in self.steps))
 
     @property
@@ -382,7 +331,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The outcome of the last move; made by the committer."""
+    """The outcome of the last move."""
 
     move: int
     phase: Phase
@@ -397,16 +346,8 @@ MOVE_CUTS = "move-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """The decision of a reconfiguration that is prepared, in the memory of the manager that made it."""
-
-    decision: "ReconfigurationDecision"
-    fresh: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguration:
-    """A reconfiguration under way; made by the committer."""
+    """A reconfiguration under way."""
 
     id: int
     phase: Phase
@@ -432,25 +373,54 @@ class Reconfiguration:
     """The reconfiguration that it undoes; such a one is not undone by itself."""
     outcome: str = ""
     """What came of it if it did not simply go on; it is not undone by itself twice."""
-    prepared: Prepared | None = None
-    """None while it waits, from the switch on, and after another manager took over."""
+    prepared: "ReconfigurationDecision | None" = None
+    """What was decided, in the memory of the manager that has prepared it; else None."""
 
-    @property
-    def kind(self) -> TransitionKind:
-        """As `Transition` says."""
-        return TransitionKind.RECONFIGURATION
+    kind: ClassVar = TransitionKind.RECONFIGURATION
 
     @property
     def scope(self) -> TransitionScope:
-        """As `Transition` says."""
+        """The jobs that switch, and all tasks of its dataflows."""
         return TransitionScope(jobs=self.jobs, instances=self.instances, dataflows=frozenset(self.dataflows))
 
     @property
     def marker(self) -> str:
         """The name of its marker."""
-        return switch_marker(self.id)
+        return f"switch-{self.id}"
 
 
-def switch_marker(reconfiguration: int) -> str:
-    """The name of a reconfiguration's marker."""
-    return f"switch-{reconfiguration}"
+Transition: TypeAlias = Drain | Move | Reconfiguration
+
+
+def meeting(
+    comer: Comer, scope: TransitionScope, under_way: Iterable[Transition]
+) -> tuple[Transition, Resolution] | None:
+    """The first transition that does not let a change pass, and what to do about it."""
+    for transition in under_way:
+        verdict = MEETINGS[comer, transition.kind][transition.phase]
+        if verdict is not Resolution.PASS and scope.meets(transition.scope):
+            return transition, verdict
+    return None
+
+
+class Turn(NamedTuple):
+    """An event in the life of a move or a reconfiguration, for the committer."""
+
+    transition: Move | Reconfiguration
+    """As it is when the event is observed."""
+    event: TransitionEvent
+    why: str = ""
+    passed: Mapping[JobId, Mapping[str, int]] = MappingProxyType({})
+    """The cut's positions in the streams of each job that has passed it."""
+
+
+AnyTransition = TypeVar("AnyTransition", Move, Reconfiguration)
+
+
+def turned(turn: Turn, under_way: Mapping[int, AnyTransition]) -> tuple[AnyTransition, Phase]:
+    """The transition of a turn, and the phase to which it leads; refused unless it is known as it was observed."""
+    seen, known = turn.transition, under_way.get(turn.transition.id)
+    following = LIVES[seen.kind][seen.phase].get(turn.event)
+    if known is None or known != seen or following is None:
+        raise Conflict(f"this {seen.kind} is over, or went on meanwhile")
+    return known, following

@@ -1,11 +1,11 @@
 """What is wanted: the committed state as the reconciler sees it, and the jobs that events of a source reach."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from engine.plan import Bridged, Plan
 from manager.kernel.transitions import Move, Reconfiguration
@@ -14,7 +14,7 @@ from merge import Home, Instance, JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedJob:
-    """A job as it shall be; made by the committer."""
+    """A job as it shall be."""
 
     job: str
     host: str
@@ -24,7 +24,7 @@ class WantedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draining:
-    """A dataflow that shall be removed once what its sources have sent is worked off; made by the committer."""
+    """A dataflow that shall be removed once what its sources have sent is worked off."""
 
     dataflow: str
     since: float
@@ -37,7 +37,7 @@ class Draining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moving:
-    """A move with all that decides how it goes on; made by the committer."""
+    """A move with all that decides how it goes on."""
 
     move: Move
     plans: Mapping[JobId, Plan]
@@ -55,7 +55,7 @@ class SentStream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedJob:
-    """A job that events of some sources reach; made by `reached_jobs`."""
+    """A job that events of some sources reach."""
 
     job: JobId
     version: int
@@ -68,12 +68,12 @@ class ReachedJob:
     @property
     def streams(self) -> frozenset[str]:
         """The streams over which the events come."""
-        return self.raw | {each.stream for each in self.bridges}
+        return self.raw | {bridge.stream for bridge in self.bridges}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguring:
-    """A reconfiguration with all that decides how it goes on; made by the committer."""
+    """A reconfiguration with all that decides how it goes on."""
 
     reconfiguration: Reconfiguration
     plans: Mapping[JobId, Plan]
@@ -88,16 +88,6 @@ class Reconfiguring:
     """All jobs that events of its sources reach, each after those that it reads; known once it has switched."""
     is_held: bool = False
     """Whether others are about to change what these jobs read."""
-
-
-class Wanting(Protocol):
-    """A source of wanted jobs; the committer, or a test."""
-
-    def wanted(self) -> Mapping[str, WantedJob]:
-        """Every job that shall run, and every one that was stopped until its host has confirmed it."""
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a listener called after each commit; from any thread."""
 
 
 class JobStreams:
@@ -135,7 +125,7 @@ class JobStreams:
 
     def _in_order(self, raw: Mapping[JobId, AbstractSet[str]], there: AbstractSet[JobId]) -> Iterator[ReachedJob]:
         entering = {job: {each for each in self._bridges.get(job, ()) if each.by in there} for job in there}
-        above = {job: {each.by for each in streams} for job, streams in entering.items()}
+        above = {job: {stream.by for stream in streams} for job, streams in entering.items()}
         for job in TopologicalSorter(above).static_order():
             yield ReachedJob(
                 job=job,

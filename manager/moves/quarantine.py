@@ -9,7 +9,6 @@ from sqlmodel import Session
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE, Draft, write_down
-from manager.kernel.transitions import TransitionScope
 from manager.observations.reports import Observations
 from manager.store.tables import TenantRow
 from merge import Instance, JobId
@@ -29,25 +28,7 @@ def until_after_stop(last: float | None, until: float | None, now: float) -> flo
     return now + QUARANTINE if last is not None and now - last < STOPS_WITHIN else until
 
 
-class QuarantineChanges:
-    """All that is done with quarantine."""
-
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-
-    def count(self, stopped: Mapping[str, str]) -> frozenset[str]:
-        """Count a stop of each tenant, for its reason; return the tenants that come into quarantine by it."""
-        begun = time.monotonic()
-
-        def write(session: Session, draft: Draft, _decided: None) -> frozenset[str]:
-            return frozenset(tenant for tenant in sorted(stopped) if _counted(session, draft, tenant, stopped, begun))
-
-        return self._committer.commit(
-            lambda _state, _now: None, write, scope=lambda _state, _decided: TransitionScope(), waits=False
-        )
-
-
-def _counted(session: Session, draft: Draft, tenant: str, stopped: Mapping[str, str], begun: float) -> bool:
+def _counted(session: Session, draft: Draft, tenant: str, why: str) -> bool:
     """Count a stop of a tenant; whether it begins a quarantine."""
     row, now = session.get(TenantRow, tenant), draft.now.timestamp()
     if row is None:
@@ -61,8 +42,8 @@ def _counted(session: Session, draft: Draft, tenant: str, stopped: Mapping[str, 
     draft.moved = True
     draft.state.quarantined[tenant] = row.quarantined_until
     if not was:
-        note = f"stopped twice within an hour, the last time because {stopped[tenant]}"
-        write_down(session, draft, OperationKind.QUARANTINE, who=SERVICE, subject=tenant, begun=begun, note=note)
+        note = f"stopped twice within an hour, the last time because {why}"
+        write_down(session, draft, OperationKind.QUARANTINE, who=SERVICE, subject=tenant, note=note)
     return not was
 
 
@@ -75,14 +56,9 @@ class GreedyTenants:
     """Counts the stops of each tenant's tasks; used by one thread."""
 
     def __init__(
-        self,
-        committer: Committer,
-        seeing: Observations,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, committer: Committer, seeing: Observations, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._committer = committer
-        self._quarantines = QuarantineChanges(committer)
         self._seeing = seeing
         self._clock = clock
         self._next = 0.0
@@ -103,8 +79,11 @@ class GreedyTenants:
                     if seen is not None and known is not None and known.get((job, instance)) != retry:
                         tenants = state.running.tenants_of(Instance(instance))
                         stopped |= dict.fromkeys(tenants, seen.failed[instance])
-            live = {each: retry for each, retry in (known or {}).items() if each[0] in state.plans}
-        for tenant in sorted(self._quarantines.count(stopped)) if stopped else ():
-            log.warning("tenant %s is in quarantine: %s", tenant, stopped[tenant])
+            live = {stop: retry for stop, retry in (known or {}).items() if stop[0] in state.plans}
+        if stopped:
+            with self._committer.writing() as (session, draft):
+                begun = [tenant for tenant in sorted(stopped) if _counted(session, draft, tenant, stopped[tenant])]
+            for tenant in begun:
+                log.warning("tenant %s is in quarantine: %s", tenant, stopped[tenant])
         # Only now: what could not be counted is counted at the next look.
         self._known = live | stops

@@ -6,13 +6,11 @@ Only if all of them refused is it certain that none has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from engine.job.lifecycle import JobState
-from engine.plan_messages import CutRequest
 from manager.jobs.decisions import has_taken_up
-from manager.kernel.older_events import Wish, may_wish, wishes_for
-from manager.kernel.transitions import MOVE_CUTS, Move, Phase, TransitionEvent
+from manager.kernel.older_events import Wish, Wishing
+from manager.kernel.transitions import MOVE_CUTS, Phase, TransitionEvent, Turn
 from manager.kernel.wanted import Moving
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight
@@ -24,20 +22,9 @@ CUT_WITHIN = 20.0
 """Seconds that a cut may take; hosts give a cut up after thirty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """An event in the life of a move, for the committer; made by `go_on`."""
-
-    move: Move
-    event: TransitionEvent
-    why: str = ""
-    passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
-    """The cut's positions in the streams of each job that has passed it."""
-
-
 def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], now: float) -> Iterator[Wish | Turn]:
     """Yield the wishes for cuts to take or release, and the turns of moves."""
-    alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
+    wishing = Wishing(sight.hosts, wished, now)
     seen = [job.seen for job in sight.jobs.values() if job.seen is not None]
     kept = {cut for job in seen for cut in job.cuts if cut.startswith(MOVE_CUTS)}
     needed = set[str]()
@@ -46,23 +33,12 @@ def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], n
         needed.add(move.cut)
         if (turn := _turn(each, sight, now)) is not None:
             yield turn
-        elif move.phase is Phase.CUTTING and may_wish(move.cut, wished, now):
-            yield from wishes_for(move.cut, each.streams, alive)
+        elif move.phase is Phase.CUTTING:
+            yield from wishing.take(move.cut, each.streams)
     for cut in sorted(kept - needed):
         # A job may be stopped after the release, so everything that it emitted before the cut has to be sent first.
-        if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
-            continue
-        if may_wish(_released(cut), wished, now):
-            yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
-
-
-def wish_key(wish: CutRequest) -> str:
-    """Return the key under which a wish is remembered; a cut and its release have different ones."""
-    return _released(wish.cut) if wish.release else wish.cut
-
-
-def _released(cut: str) -> str:
-    return f"release {cut}"
+        if all(job.published > job.cut_batches[cut] for job in seen if cut in job.cuts):
+            yield from wishing.release(cut)
 
 
 def _turn(moving: Moving, sight: Sight, now: float) -> Turn | None:
@@ -70,14 +46,13 @@ def _turn(moving: Moving, sight: Sight, now: float) -> Turn | None:
     move = moving.move
     match move.phase:
         case Phase.PREPARING if jobs.are_ready():
-            return Turn(move=move, event=TransitionEvent.READY)
+            return Turn(move, TransitionEvent.READY)
         case Phase.CUTTING if jobs.have_passed():
-            return Turn(move=move, event=TransitionEvent.PASSED, passed=jobs.positions())
+            return Turn(move, TransitionEvent.PASSED, passed=jobs.positions())
         case Phase.TAKING | Phase.RETURNING if jobs.have_begun():
-            return Turn(move=move, event=TransitionEvent.BEGUN)
-    if (why := jobs.hindrance(now - move.since)) is not None:
-        return Turn(move=move, event=TransitionEvent.HINDERED, why=why)
-    return None
+            return Turn(move, TransitionEvent.BEGUN)
+    why = jobs.hindrance(now - move.since)
+    return None if why is None else Turn(move, TransitionEvent.HINDERED, why)
 
 
 class _Jobs:

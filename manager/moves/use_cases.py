@@ -13,7 +13,7 @@ from merge import Costs, Fragmentation, Instance, NoHost, Regime, Saves
 from merge.consolidation.defragmentation import forwarded
 
 
-def regime_here(costs: Costs, found: Fragmentation, users: Mapping[Instance, int], dataflows: int) -> Regime:
+def regime_here(costs: Costs, fragmentation: Fragmentation, users: Mapping[Instance, int], dataflows: int) -> Regime:
     """Return the present regime; `users` has the number of dataflows that use each running task.
 
     Jobs that sharing alone would save are not counted: they cannot be known if tasks are packed too.
@@ -24,8 +24,8 @@ def regime_here(costs: Costs, found: Fragmentation, users: Mapping[Instance, int
         dataflows=dataflows,
         work=sum(each * many for each, many in busy),
         shared=sum(each for each, _ in busy),
-        jobs=found.jobs,
-        bridges=found.bridges,
+        jobs=fragmentation.jobs,
+        bridges=fragmentation.bridges,
         pace=costs.pace,
         batch=costs.batch,
         bridge=costs.bridge,
@@ -39,10 +39,8 @@ class Defragmentation(Base):
         """The fragmentation of the jobs."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = (
-                self._tools.chooser.snapshot(state, self._committer.ground),
-                next(iter(state.moves.values()), None),
-            )
+            picture = self._tools.chooser.snapshot(state, self._committer.ground)
+            move = next(iter(state.moves.values()), None)
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
@@ -88,7 +86,7 @@ class Defragmentation(Base):
         operators_only(caller)
         return _move_answer(self._changes.moves.begin(self._tools.chooser.on_request, who=caller.who))
 
-    def _saves(self, regime: Regime, found: Fragmentation) -> SavesAnswer:
+    def _saves(self, regime: Regime, fragmentation: Fragmentation) -> SavesAnswer:
         """Compare what scattered jobs cost with what the last hour's report says of sharing and packing."""
         hour = interval(None, None, time.time())
         with self._store.read() as session:
@@ -99,8 +97,8 @@ class Defragmentation(Base):
         return SavesAnswer(
             sharing=sharing,
             packing=packing,
-            defragmenting=round(found.cores, 4),
-            most=Saves(sharing=sharing or 0.0, packing=packing, defragmenting=found.cores).most,
+            defragmenting=round(fragmentation.cores, 4),
+            most=Saves(sharing=sharing or 0.0, packing=packing, defragmenting=fragmentation.cores).most,
             work_per_batch_seconds=round(regime.per_batch, 4),
             crossover_seconds=None if regime.crossover is None else round(regime.crossover, 4),
         )

@@ -1,9 +1,9 @@
 """The watcher: looks at the running tasks regularly, starts defragmentations, and gives jobs their shards and paces.
 
-Changes of paces: which job gets another one now. Pure. A job is slowed down once that has been right for a
+Changes of paces: a job is slowed down once that has been right for a
 while, one job at a time. It is quick again at once, because somebody waits for its outputs longer than allowed.
 
-Changes of shards: which job gets another number of them now. Pure. Another number has to be right for a while.
+Changes of shards: another number has to be right for a while.
 Figures are means over a minute, and those from before a change say nothing about the job after it. So each job
 is given the same while again after each change. Jobs change one at a time.
 """
@@ -11,7 +11,8 @@ is given the same while again after each change. Jobs change one at a time.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from manager.costs.choice import (
@@ -168,58 +169,52 @@ class Watcher:
                 overload=target_of(snapshot.isolated),
             )
         self._watched, decision = watch(self._watched, look, now, every=self._every)
-        assignment = _assignment(decision.act, snapshot)
+        assignment = _ASSIGNMENTS[decision.act](snapshot)
         says = "" if weighed is None else weighed.says
         if assignment is None:
             log.debug("%s; %s", decision.why, says)
             return
         reason = f"{decision.why}. {says}" if decision.act is Act.CONSOLIDATE else decision.why
-        try:
+        with _unless_refused("nothing is moved now: %s"):
             move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("nothing is moved now: %s", error)
-        else:
             log.info("%s begins: %s", move.cut, reason)
 
     def _rescale(self, snapshot: PlacementSnapshot, now: float) -> None:
         """Give a job another number of shards, if it has needed that for a while."""
         shards = {name: job.shards for name, job in snapshot.jobs.jobs.items()}
         self._rescaling, change = due(self._rescaling, snapshot.rescaled, shards, now)
-        if change is None:
-            return
-        try:
-            self._jobs.rescale(change, base=snapshot.jobs.version, who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("job %s keeps its shards for now: %s", change.job, error)
-        else:
-            log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
+        if change is not None:
+            with _unless_refused("job %s keeps its shards for now: %s", change.job):
+                self._jobs.rescale(change, base=snapshot.jobs.version, who=SERVICE)
+                log.info("job %s gets %d shards: %s", change.job, change.shards, change.why)
 
-    def _repace(self, found: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
+    def _repace(self, repaces: tuple[Repace, ...], snapshot: PlacementSnapshot, now: float) -> None:
         """Give a job another pace, if that has been right for a while; or say that it would be."""
-        self._repacing, change = steady(self._repacing, found, snapshot.costs.pace, now)
-        if change is None:
-            return
-        try:
-            if self._autoscale is Autoscale.PREVIEW:
-                self._jobs.would_repace(change, who=SERVICE)
-            else:
-                self._jobs.repace(change, base=snapshot.jobs.version, who=SERVICE)
-        except (Conflict, StateNotReady) as error:
-            log.info("job %s keeps its pace for now: %s", change.job, error)
-        else:
-            log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
+        self._repacing, change = steady(self._repacing, repaces, snapshot.costs.pace, now)
+        if change is not None:
+            with _unless_refused("job %s keeps its pace for now: %s", change.job):
+                if self._autoscale is Autoscale.PREVIEW:
+                    self._jobs.would_repace(change, who=SERVICE)
+                else:
+                    self._jobs.repace(change, base=snapshot.jobs.version, who=SERVICE)
+                log.info("job %s %s %g s: %s", change.job, self._autoscale.verb, change.pace, change.why)
 
 
-def _assignment(act: Act, snapshot: PlacementSnapshot) -> Assignment | None:
-    match act:
-        case Act.CONSOLIDATE:
-            return snapshot.consolidated
-        case Act.ISOLATE:
-            return snapshot.isolated
-        case Act.SEPARATE:
-            return snapshot.separated
-        case Act.WAIT:
-            return None
+@contextmanager
+def _unless_refused(says: str, *whose: object) -> Iterator[None]:
+    """Log a refusal: what is right will still be so at a later look."""
+    try:
+        yield
+    except (Conflict, StateNotReady) as error:
+        log.info(says, *whose, error)
+
+
+_ASSIGNMENTS: Mapping[Act, Callable[[PlacementSnapshot], Assignment | None]] = {
+    Act.CONSOLIDATE: lambda snapshot: snapshot.consolidated,
+    Act.ISOLATE: lambda snapshot: snapshot.isolated,
+    Act.SEPARATE: lambda snapshot: snapshot.separated,
+    Act.WAIT: lambda _snapshot: None,
+}
 
 
 def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:

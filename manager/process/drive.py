@@ -161,8 +161,6 @@ class Drive:
                 dataflows=CommittedDataflowLookup(self._committer),
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
-                on_gone=self._changes.jobs.ended,
-                on_fed=self._changes.jobs.fed,
                 drains=self._changes.drains,
                 moves=self._changes.moves,
                 reconfigurations=self._changes.reconfigurations,

@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ from merge.step import Settled, check_streams, settle
 
 
 class ReconfiguredTask(NamedTuple):
-    """A task that changes, is forked or fed otherwise, and the fate of its state; made by `reconfigured_tasks`."""
+    """A task that changes, is forked or fed otherwise, and the fate of its state."""
 
     was: RunningTask
     becomes: RunningTask
@@ -65,7 +65,7 @@ def reconfigured_tasks(
     def fate_of(was: RunningTask, becomes: RunningTask) -> StateFate | None:
         if becomes.instance in fresh:
             return StateFate.FRESH
-        return None if becomes.instance in by.unfit else _fate(was, becomes)
+        return None if becomes.instance in by.unfit else fate(was.type, was.config, becomes.type, becomes.config)
 
     return tuple(
         ReconfiguredTask(was, becomes, fate_of(was, becomes))
@@ -74,58 +74,24 @@ def reconfigured_tasks(
     )
 
 
-def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Problem]:
-    """A problem for each task of which its type does not declare what becomes of its state."""
-    _, new = by.swaps[0]
-    for each in tasks:
-        if each.fate is None:
-            name = next((task for task, instance in new.places.items() if instance == each.becomes.instance), "")
-            unfit = each.becomes.instance in by.unfit
-            yield Problem(
-                pointer=pointer("tasks", name),
-                code="undeclared-state",
-                message=f"the state of {name!r} was made from events with other fields"
-                if unfit
-                else f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
-                remedy=f'begin without state: send {{"fresh": ["{name}"]}} along',
-            )
-
-
-def unchanged(tasks: Iterable[ReconfiguredTask], by: Alteration, fresh: AbstractSet[str]) -> Iterator[Problem]:
-    """A problem for each task that is to begin without state and does not change."""
-    _, new = by.swaps[0]
-    changed = {each.becomes.instance for each in tasks}
-    for name in sorted(fresh):
-        if new.places.get(name) not in changed:
-            yield Problem(
-                pointer=pointer("fresh"),
-                code="unchanged-task",
-                message=f"the task {name!r} does not change",
-                remedy="name changed tasks only; to begin others anew, replace the document",
-            )
-
-
 def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
     """For each task whose state is not simply kept what its plan says of it."""
     return {
-        each.becomes.instance: StateChange(
-            instance=each.becomes.instance,
-            source=each.was.instance if each.is_forked else None,
-            former=_former(each.was) if each.fate is StateFate.TRANSFORMED else None,
-            fresh=each.fate is StateFate.FRESH or each.fate is None,
+        task.becomes.instance: StateChange(
+            instance=task.becomes.instance,
+            source=task.was.instance if task.is_forked else None,
+            former=FormerTask(
+                type=task.was.type.name,
+                version=task.was.type.version,
+                config=json.dumps(task.was.config, separators=(",", ":")),
+            )
+            if task.fate is StateFate.TRANSFORMED
+            else None,
+            fresh=task.fate is StateFate.FRESH or task.fate is None,
         )
-        for each in tasks
-        if each.is_forked or each.fate is not StateFate.KEPT
+        for task in tasks
+        if task.is_forked or task.fate is not StateFate.KEPT
     }
-
-
-def _fate(was: RunningTask, becomes: RunningTask) -> StateFate | None:
-    return fate(was.type, was.config, becomes.type, becomes.config)
-
-
-def _former(task: RunningTask) -> FormerTask:
-    config = json.dumps(task.config, separators=(",", ":"))
-    return FormerTask(type=task.type.name, version=task.type.version, config=config)
 
 
 def placed(running: RunningGraph, jobs: Jobs, by: Alteration) -> Assignment:
@@ -163,7 +129,7 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
     A job would have to begin where the marker lies in the stream, and nobody knows that beforehand. One that ceased
     would have to begin if this were undone.
     """
-    found: set[Instance] = set()
+    parents: set[Instance] = set()
     after = {task.instance: task for task in (*by.alters, *(fork.task for fork in by.forks))}
     for old, new in by.swaps:
         if old.task_ids != new.task_ids:
@@ -173,8 +139,8 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
             other = _entering(
                 (after.get(each) or running.tasks[each] for each in new.instances), stays, running, between
             )
-            found |= {bridge.parent for bridge in one ^ other}
-    return frozenset(found)
+            parents |= {bridge.parent for bridge in one ^ other}
+    return frozenset(parents)
 
 
 def mixed(running: RunningGraph, after: Jobs, by: Alteration) -> frozenset[Instance]:
@@ -196,7 +162,7 @@ def _entering(
     tasks: Iterable[RunningTask], stays: AbstractSet[Instance], running: RunningGraph, jobs: Jobs
 ) -> frozenset[Bridge]:
     """The streams from tasks that stay into other jobs; raw ones enter wherever they are read."""
-    found = (
+    bridges = (
         Bridge(Instance(edge.parent), edge.parent_port, jobs.homes[task.instance].job)
         for task in tasks
         for edge in task.inputs
@@ -204,7 +170,7 @@ def _entering(
     )
     return frozenset(
         bridge
-        for bridge in found
+        for bridge in bridges
         if not running.tasks[bridge.parent].inputs or jobs.homes[bridge.parent].job != bridge.to
     )
 
@@ -216,34 +182,41 @@ def _crossed(
     forks = [fork.task for fork in by.forks]
     alters = [task for task in by.alters if task.instance in by.rewired]
     before = [running.tasks[task.instance] for task in alters]
-    known = _homes((*forks, *alters, *before), new, jobs)
-    found: Counter[Bridge] = Counter()
-    for each, sign in ((forks, 1), (alters, 1), (before, -1)):
-        found.update(dict(crossings(each, known, sign)))
-    return tuple(sorted((bridge, more) for bridge, more in found.items() if more))
-
-
-def _homes(tasks: Iterable[RunningTask], new: Mapping[Instance, JobId], jobs: Jobs) -> Mapping[Instance, JobId]:
+    tasks = (*forks, *alters, *before)
     named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
-    return {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
+    known = {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
+    counts: Counter[Bridge] = Counter()
+    for each, sign in ((forks, 1), (alters, 1), (before, -1)):
+        counts.update(dict(crossings(each, known, sign)))
+    return tuple(sorted((bridge, more) for bridge, more in counts.items() if more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedEdits:
+    """What a reconfiguration is decided by, beside what runs."""
+
+    edits: tuple[Edit, ...]
+    fresh: frozenset[str]
+    """The tasks whose states are dropped."""
+    earlier: frozenset[Instance]
+    """The tasks that were changed a moment ago."""
+    scheduler: Scheduler = Scheduler.FRIES
+    first: Instance | None = None
+    """The first instance of its forks, if it is reserved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigurationDecision:
-    """All that a reconfiguration does; made by `decide_reconfiguration`."""
+    """All that a reconfiguration does."""
 
-    edits: tuple[Edit, ...]
+    asked: AskedEdits
+    """With what is reserved, so that it can be decided anew."""
     alteration: Alteration
     settled: Settled
     """The jobs after it."""
     switches: Switches
     tasks: tuple[ReconfiguredTask, ...]
     """The tasks that change, are forked or are fed otherwise."""
-    first: Instance
-    """The first instance of its forks."""
-    earlier: frozenset[Instance]
-    """The tasks that were changed a moment ago."""
-    scheduler: Scheduler
     scattered: frozenset[Instance]
     """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
     mixed: frozenset[Instance]
@@ -255,7 +228,7 @@ class ReconfigurationDecision:
         pairs = self.alteration.swaps
         return TransitionScope(
             jobs=self.settled.touches | self.switches.jobs.keys(),
-            instances=frozenset(each for pair in pairs for dataflow in pair for each in dataflow.instances),
+            instances=frozenset(instance for pair in pairs for dataflow in pair for instance in dataflow.instances),
             dataflows=frozenset(public_id(old.id) for old, _ in pairs),
         )
 
@@ -273,106 +246,99 @@ class ReconfigurationDecision:
         return changed | by.rewired | {task.instance for task in by.inserted}
 
 
-def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and what is known already
-    running: RunningGraph,
-    jobs: Jobs,
-    edits: Sequence[Edit],
-    now: datetime,
-    *,
-    fresh: AbstractSet[str],
-    earlier: AbstractSet[Instance],
-    scheduler: Scheduler = Scheduler.FRIES,
-    first: Instance | None = None,
+def decide_reconfiguration(
+    running: RunningGraph, jobs: Jobs, asked: AskedEdits, now: datetime
 ) -> ReconfigurationDecision:
-    """Decide a reconfiguration. The states of the tasks in `fresh` are dropped, `first` is reserved for its forks.
-
-    `earlier` are the tasks that were changed a moment ago.
-    """
-    by = alteration(running, edits, now, first=first)
+    """Decide a reconfiguration."""
+    by = alteration(running, asked.edits, now, first=asked.first)
     settled = settle(jobs, placed(running, jobs, by), by.stops)
-    anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh if task in new.places)
+    anew = frozenset(new.places[task] for _, new in by.swaps for task in asked.fresh if task in new.places)
     return ReconfigurationDecision(
-        edits=tuple(edits),
+        asked=replace(asked, first=running.next_instance if asked.first is None else asked.first),
         alteration=by,
         settled=settled,
-        switches=switches(running, jobs, by, earlier=earlier, scheduler=scheduler),
+        switches=switches(running, jobs, by, earlier=asked.earlier, scheduler=asked.scheduler),
         tasks=reconfigured_tasks(running, by, anew),
-        first=running.next_instance if first is None else first,
-        earlier=frozenset(earlier),
-        scheduler=scheduler,
         scattered=scattered(running, settled.between, by),
         mixed=mixed(running, settled.jobs, by),
     )
 
 
 _SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
+_ANEW = "replace the document instead; the task is then placed anew"
 
 
-def unoffered(decided: ReconfigurationDecision, hosts: Iterable[Host]) -> Iterator[Problem]:
+def problems_of(
+    decided: ReconfigurationDecision, jobs: Jobs, hosts: Iterable[Host], *, lenient: bool
+) -> Iterator[Problem]:
+    """A problem for each reason why a decision can't be taken; `jobs` are those before it."""
+    by = decided.alteration
+    names = {instance: task for _, new in reversed(by.swaps) for task, instance in new.places.items()}
+    if not lenient:
+        yield from _undeclared(decided, names)
+        for task in sorted(names.get(instance, "") for instance in decided.mixed):
+            message = f"{task!r} would run your code in a job with code of another tenant"
+            yield _problem(task, "type", code="other-code", message=message, remedy=_ANEW)
+    changed = {each.becomes.instance for each in decided.tasks}
+    for task in sorted(decided.asked.fresh):
+        if by.swaps[0][1].places.get(task) not in changed:
+            yield Problem(
+                pointer=pointer("fresh"),
+                code="unchanged-task",
+                message=f"the task {task!r} does not change",
+                remedy="name changed tasks only; to begin others anew, replace the document",
+            )
+    yield from _unoffered(decided, names, hosts)
+    for task in sorted(names.get(instance, "") for instance in decided.scattered):
+        message = f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run"
+        remedy = "replace the document instead; tasks below then begin anew. Or defragment first"
+        yield _problem(task, code="other-jobs", message=message, remedy=remedy)
+    try:
+        check_streams(jobs, decided.settled)
+    except TooManyStreams as error:
+        # A host would receive too many, because shared tasks are copied.
+        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
+
+
+def _problem(task: str, *part: str, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer("tasks", task, *part), code=code, message=message, remedy=remedy)
+
+
+def _undeclared(decided: ReconfigurationDecision, names: Mapping[Instance, str]) -> Iterator[Problem]:
+    """A problem for each task of which its type does not declare what becomes of its state."""
+    for task in decided.tasks:
+        if task.fate is None:
+            name = names.get(task.becomes.instance, "")
+            message = f"type {task.becomes.type.name!r} does not declare what becomes of the state by this change"
+            if task.becomes.instance in decided.alteration.unfit:
+                message = f"the state of {name!r} was made from events with other fields"
+            remedy = f'begin without state: send {{"fresh": ["{name}"]}} along'
+            yield _problem(name, code="undeclared-state", message=message, remedy=remedy)
+
+
+def _unoffered(
+    decided: ReconfigurationDecision, names: Mapping[Instance, str], hosts: Iterable[Host]
+) -> Iterator[Problem]:
     """A problem for each task that the host of its job cannot run with its new type or tags.
 
     A host that is away may offer anything.
     """
     known = {host.name: host for host in hosts if not host.away}
     jobs = decided.settled.jobs
-    _, new = decided.alteration.swaps[0]
-    names = {instance: task for task, instance in new.places.items()}
     changed = (
         each.becomes
         for each in decided.tasks
         if each.becomes.type.name != each.was.type.name or not each.becomes.tags <= each.was.tags
     )
     for task in (*changed, *decided.alteration.inserted):
-        kind = task.type
+        name, kind = names.get(task.instance, ""), task.type.name
         host = known.get(jobs.jobs[jobs.homes[task.instance].job].host)
         if host is None:
             continue
-        at = pointer("tasks", names.get(task.instance, ""), "type")
         if lacking := task.tags - host.tags:
-            yield Problem(
-                pointer=at,
-                code="no-host",
-                message=f"it needs a host that offers {listed(sorted(lacking))}; this one runs on "
-                f"{host.name!r}, which does not",
-                remedy="replace the document instead; the task is then placed anew",
-            )
-        elif not host.has(kind.name):
-            yield Problem(
-                pointer=at,
-                code="no-host",
-                message=f"the task runs on host {host.name!r}, which has no implementation of the type {kind.name!r}",
-                remedy="install it there, or replace the document instead; the task is then placed anew",
-            )
-
-
-def overfilled(decided: ReconfigurationDecision, before: Jobs) -> Iterator[Problem]:
-    """A problem if a host would receive too many streams between jobs, because shared tasks are copied."""
-    try:
-        check_streams(before, decided.settled)
-    except TooManyStreams as error:
-        yield Problem(pointer="/tasks", code="too-many-streams", message=str(error), remedy=_SMALLER)
-
-
-def untrusted(decided: ReconfigurationDecision) -> Iterator[Problem]:
-    """A problem for each task that would bring code into a job in which that of others runs."""
-    names = {instance: task for _, new in decided.alteration.swaps for task, instance in new.places.items()}
-    for task in sorted(names.get(instance, "") for instance in decided.mixed):
-        yield Problem(
-            pointer=pointer("tasks", task, "type"),
-            code="other-code",
-            message=f"{task!r} would run your code in a job with code of another tenant",
-            remedy="replace the document instead; the task is then placed anew",
-        )
-
-
-def unplaceable(decided: ReconfigurationDecision) -> Iterator[Problem]:
-    """A problem for each task below which others come or go, but not within one job."""
-    _, new = decided.alteration.swaps[0]
-    names = {instance: task for task, instance in new.places.items()}
-    for task in sorted(names.get(instance, "") for instance in decided.scattered):
-        yield Problem(
-            pointer=pointer("tasks", task),
-            code="other-jobs",
-            message=f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run",
-            remedy="replace the document instead; tasks below then begin anew. Or defragment first",
-        )
+            needed = listed(sorted(lacking))
+            message = f"it needs a host that offers {needed}; this one runs on {host.name!r}, which does not"
+            yield _problem(name, "type", code="no-host", message=message, remedy=_ANEW)
+        elif not host.has(kind):
+            message = f"the task runs on host {host.name!r}, which has no implementation of the type {kind!r}"
+            yield _problem(name, "type", code="no-host", message=message, remedy=f"install it there, or {_ANEW}")

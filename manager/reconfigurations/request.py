@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ class ReconfigurationRequest:
     def written(self) -> str:
         """It as text, for `read_request`."""
         # Infinities too: JSON libraries that leave them out would make another patch of it.
-        return json.dumps({part.name: _plain(getattr(self, part.name)) for part in fields(self)})
+        return json.dumps({part.name: getattr(self, part.name) for part in fields(self)}, default=_plain)
 
 
 def read_request(text: str) -> ReconfigurationRequest:
@@ -50,14 +51,8 @@ def read_request(text: str) -> ReconfigurationRequest:
     )
 
 
-def _plain(value: object) -> object:
-    match value:
-        case Mapping():
-            return {key: _plain(inner) for key, inner in value.items()}
-        case frozenset():
-            return sorted(value)
-        case _:
-            return value
+def _plain(value: Any) -> object:
+    return dict(value) if isinstance(value, Mapping) else sorted(value)
 
 
 class RequestKey(NamedTuple):
@@ -83,8 +78,24 @@ def request_key(tenant: str, key: str | None, *sent: object) -> RequestKey | Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReconfiguration:
+    """A request as it was made: by whom, and what may become of it."""
+
+    request: ReconfigurationRequest
+    who: str
+    key: RequestKey | None = None
+    comer: Comer = Comer.RECONFIGURATION
+    begun: float = field(default_factory=time.monotonic)
+    """When it came, by the monotonic clock."""
+    waited: int | None = None
+    """Its number, if it has waited."""
+    waits: bool = True
+    """Whether it waits for what is in its way; else it is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace:
-    """The place of a reconfiguration that waits; made by `queue_place`."""
+    """The place of a reconfiguration that waits."""
 
     place: int
     """1 if none that waits goes before it."""

@@ -1,14 +1,19 @@
 """The snapshot of a reconfiguration: its documents edited and read while others commit, and decided on later."""
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
-from dags import Catalogue, Dataflow, Problem, Scope, State, fits
+from rpds import HashTrieMap
+
+from dags import Catalogue, Dataflow, State, fits
 from manager.answers.dataflows import Start
-from manager.documents.canonical import Published, canonical, published_in, runs_already
+from manager.documents.canonical import canonical, published_in, runs_already
 from manager.documents.edited import patched, rerouted, shape_problems, streams_of
 from manager.documents.preview import check_loops, confined
 from manager.kernel.committer import Committer
@@ -18,14 +23,10 @@ from manager.kernel.state import CommittedState, running_id
 from manager.kernel.transitions import HAS_SWITCHED
 from manager.problem import Conflict, InvalidDataflow
 from manager.reconfigurations.decision import (
+    AskedEdits,
     ReconfigurationDecision,
     decide_reconfiguration,
-    overfilled,
-    unchanged,
-    undeclared,
-    unoffered,
-    unplaceable,
-    untrusted,
+    problems_of,
 )
 from manager.reconfigurations.request import ReconfigurationRequest
 from manager.store.database import Store
@@ -51,7 +52,8 @@ class DataflowReading(NamedTuple):
 class ReconfigurationSnapshot(NamedTuple):
     """A request, read against a snapshot of the committed state."""
 
-    sources: Mapping[str, Registered]
+    request: ReconfigurationRequest
+    sources: HashTrieMap[str, Registered]
     readings: tuple[DataflowReading, ...]
 
 
@@ -59,127 +61,105 @@ class StaleSnapshot(Exception):
     """The committed state has changed since the documents were read."""
 
 
+@dataclass(frozen=True, slots=True)
 class ReconfigurationReader:
     """Reads the documents of reconfigurations; any thread may call it."""
 
-    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
-        self._committer = committer
-        self._store = store
-        self._catalogue = catalogue
-        self._published = published_in(store)
+    committer: Committer
+    store: Store
+    catalogue: Catalogue
 
-    def read(self, wanted: ReconfigurationRequest) -> ReconfigurationSnapshot:
+    def read(self, request: ReconfigurationRequest) -> ReconfigurationSnapshot:
         """Read the documents while others commit."""
         token = f"~{secrets.token_hex(6)}"
-        with self._store.read() as session:
-            rows = [running_dataflow(session, name) for name in wanted.dataflows]
+        with self.store.read() as session:
+            rows = [running_dataflow(session, name) for name in request.dataflows]
         for row in rows:
             if row.draining is not None:
                 raise Conflict(f"the dataflow {row.id!r} drains, and is removed after that")
-            if wanted.revisions.get(row.id, row.revision) != row.revision:
+            if request.revisions.get(row.id, row.revision) != row.revision:
                 raise Conflict(f"the dataflow {row.id!r} has changed since this was made for it; make it anew")
-        with self._committer.looking() as state:
-            sources = state.sources
-            known = state.running.dataflows
-            runs = [known.get(running_id(row.id, row.revision)) for row in rows]
-            if None in runs:
-                raise StaleSnapshot
-            found = [each for each in runs if each is not None]
-            tasks = [{task: state.running.tasks[place] for task, place in each.places.items()} for each in found]
-        reads = (
-            self._read(row, was, these, as_submitted(sources, these.values()), wanted, token)
-            for row, was, these in zip(rows, found, tasks, strict=True)
+        with self.committer.looking() as state:
+            sources, running = state.sources, state.running
+            try:
+                runs = [running.dataflows[running_id(row.id, row.revision)] for row in rows]
+            except KeyError:
+                raise StaleSnapshot from None
+            tasks = [{task: running.tasks[place] for task, place in was.places.items()} for was in runs]
+        readings = (
+            self._read(row, was, these, sources, request, token)
+            for row, was, these in zip(rows, runs, tasks, strict=True)
         )
-        return ReconfigurationSnapshot(sources, tuple(reads))
+        return ReconfigurationSnapshot(request, sources, tuple(readings))
 
     def _read(  # noqa: PLR0913, PLR0917 - a dataflow as it is, and what is wanted of it
         self,
         row: DataflowRow,
         was: Submitted,
         tasks: Mapping[str, RunningTask],
-        sources: Mapping[str, Registered],
-        wanted: ReconfigurationRequest,
+        registered: HashTrieMap[str, Registered],
+        request: ReconfigurationRequest,
         token: str,
     ) -> DataflowReading:
-        document = wanted.documents.get(row.id)
+        document = request.documents.get(row.id)
         if document is None:
-            document, problems = patched(row.document, wanted.patches)
+            document, problems = patched(row.document, request.patches)
             if problems:
                 raise InvalidDataflow(problems)
-        known = histories_of(row)
-
-        edited = self._canonical(row, document, sources, known)
+        known, published = histories_of(row), published_in(self.store)
+        canonical_of = partial(
+            canonical,
+            dataflow=row.id,
+            tenant=row.tenant,
+            catalogue=self.catalogue,
+            sources=as_submitted(registered, tasks.values()),
+        )
+        edited = canonical_of(document.encode(), histories=known, published=published)
         if problems := tuple(shape_problems(row.document, document)):
             raise InvalidDataflow(problems)
         changed = changed_ids(tasks, edited) | rerouted(row.document, document)
         affected = below(streams_of(document), changed)
-        by = self._canonical(row, document, sources, known | histories(tasks, affected, token))
-        unfit = self._unfit(row, sources, by, affected)
-        shared = self._canonical(row, document, sources, {}) if known else edited
+        anew = known | histories(tasks, affected, token)
+        by = canonical_of(document.encode(), histories=anew, published=published)
+        after = {task: by.tasks[by.places[task]] for task in affected}
+        try:
+            before = canonical_of(row.document.encode(), published=runs_already)
+        except InvalidDataflow:
+            # A type of it is gone, so nobody knows any more which events its states were made from.
+            unfit = frozenset(task for task, found in after.items() if found.type.state is not State.NONE)
+        else:
+            # Their states do not go with the events that reach them after the change.
+            unfit = frozenset(
+                task
+                for task, found in after.items()
+                if task in before.places and not fits(before.tasks[before.places[task]], found)
+            )
+        shared = canonical_of(document.encode(), published=published) if known else edited
         stateless = frozenset(
             task
-            for task in affected - wanted.fresh
-            if (each := shared.tasks[shared.places[task]]).key.scope is None
+            for task in affected - request.fresh
+            if (found := shared.tasks[shared.places[task]]).key.scope is None
             # What a sink has numbered for one dataflow is its state.
-            and each.type.state is State.NONE
-            and not each.type.is_sink
+            and found.type.state is State.NONE
+            and not found.type.is_sink
         )
         return DataflowReading(row, was, tasks, document, by, affected, unfit, stateless)
 
-    def _unfit(
-        self, row: DataflowRow, sources: Mapping[str, Registered], by: Dataflow, affected: frozenset[str]
-    ) -> frozenset[str]:
-        """The tasks whose states do not go with the events that reach them after the change."""
-        after = {task: by.tasks[by.places[task]] for task in affected}
-        try:
-            before = self._canonical(row, row.document, sources, {}, runs_already)
-        except InvalidDataflow:
-            # A type of it is gone, so nobody knows any more which events its states were made from.
-            return frozenset(task for task, each in after.items() if each.type.state is not State.NONE)
-        return frozenset(
-            task
-            for task, each in after.items()
-            if task in before.places and not fits(before.tasks[before.places[task]], each)
-        )
 
-    def _canonical(
-        self,
-        row: DataflowRow,
-        document: str,
-        sources: Mapping[str, Registered],
-        scopes: Mapping[str, Scope],
-        published: Published | None = None,
-    ) -> Dataflow:
-        return canonical(
-            document.encode(),
-            dataflow=row.id,
-            tenant=row.tenant,
-            catalogue=self._catalogue,
-            sources=sources,
-            histories=scopes,
-            published=published or self._published,
-        )
-
-
-def decided_on(  # noqa: PLR0913 - what runs, what is wanted, and what it may follow
-    state: CommittedState,
-    now: datetime,
-    snapshot: ReconfigurationSnapshot,
-    wanted: ReconfigurationRequest,
-    hosts: Iterable[Host],
-    *,
-    follows: bool = False,
+def decided_on(
+    state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, hosts: Iterable[Host], *, follows: bool
 ) -> ReconfigurationDecision:
     """The decision of a request, by the state as it is. Raises `StaleSnapshot` if it was read against another.
 
     What `follows` others of its dataflows, which wait, may change nothing so far.
     """
-    if state.sources is not snapshot.sources:
+    request, sources, readings = snapshot
+    if state.sources is not sources:
         raise StaleSnapshot
-    if not any(read.affected for read in snapshot.readings) and not follows:
+    if not any(read.affected for read in readings) and not follows:
         raise Conflict("nothing would change; edit a task, or insert or take out one between others")
     edits = []
-    for read in snapshot.readings:
+    for read in readings:
         if state.running.dataflows.get(read.was.id) is not read.was:
             raise StaleSnapshot
         if any(state.running.tasks.get(task.instance) is not task for task in read.tasks.values()):
@@ -187,30 +167,25 @@ def decided_on(  # noqa: PLR0913 - what runs, what is wanted, and what it may fo
         check_loops(read.by, read.document, state)
         by = confined(read.by, state, Start(read.row.start))
         by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
-        apart = wanted.apart.get(read.row.id, frozenset())
+        apart = request.apart.get(read.row.id, frozenset())
         edits.append(Edit(read.was.id, by, read.affected, read.unfit, apart))
-    stateless = [read.stateless for read in snapshot.readings]
-    decided = decide_reconfiguration(
-        state.running,
-        state.jobs,
-        joined(state.running, state.jobs, edits, stateless),
-        now,
-        fresh=wanted.fresh,
+    asked = AskedEdits(
+        edits=tuple(joined(state.running, state.jobs, edits, [read.stateless for read in readings])),
+        fresh=request.fresh,
         earlier=changed_lately(state),
-        scheduler=wanted.scheduler,
+        scheduler=request.scheduler,
     )
-    problems: tuple[Problem, ...] = ()
-    if not wanted.lenient:
-        problems = (*undeclared(decided.tasks, decided.alteration), *untrusted(decided))
-    problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
-    problems += tuple(unoffered(decided, hosts))
-    problems += (*unplaceable(decided), *overfilled(decided, state.jobs))
-    if problems:
+    decided = decide_reconfiguration(state.running, state.jobs, asked, now)
+    if problems := tuple(problems_of(decided, state.jobs, hosts, lenient=request.lenient)):
         raise InvalidDataflow(problems)
     return decided
 
 
 def changed_lately(state: CommittedState) -> frozenset[Instance]:
     """The tasks of reconfigurations after whose switch older events may still be under way."""
-    switched = (each.changed for each in state.reconfigurations.values() if each.phase in HAS_SWITCHED)
+    switched = (
+        reconfiguration.changed
+        for reconfiguration in state.reconfigurations.values()
+        if reconfiguration.phase in HAS_SWITCHED
+    )
     return frozenset[Instance]().union(*switched)

@@ -22,7 +22,7 @@ from manager.answers.reconfigurations import (
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
-from manager.reconfigurations.request import QueuePlace, ReconfigurationRequest, request_key
+from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, RequestKey, request_key
 from manager.reconfigurations.steps import reconfiguration_scope
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from manager.use_case import Base, Caller, Paging, moment, number_in, operators_only, paged
@@ -49,8 +49,7 @@ class Reconfigurations(Base):
         key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
         if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
-        wanted = self._wanted(caller, dataflow, form)
-        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+        return self._asked(caller, self._wanted(caller, dataflow, form), key)
 
     def fill(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
@@ -60,7 +59,7 @@ class Reconfigurations(Base):
         If it is lenient, states of which nobody knows what becomes are dropped.
         """
         wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
-        return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who))
+        return self._asked(caller, wanted)
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -68,7 +67,7 @@ class Reconfigurations(Base):
         The tasks in `apart` may switch before or after the others.
         """
         wanted = ReconfigurationRequest(dataflows=tuple(documents), documents=documents, apart=apart, lenient=True)
-        self._changes.reconfigurations.begin(wanted, who=who, waits=False)
+        self._changes.reconfigurations.begin(AskedReconfiguration(request=wanted, who=who, waits=False))
 
     def undo(
         self,
@@ -89,7 +88,7 @@ class Reconfigurations(Base):
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._answer(caller, self._changes.reconfigurations.begin(wanted, who=caller.who, key=key))
+            return self._asked(caller, wanted, key)
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -120,6 +119,12 @@ class Reconfigurations(Base):
             rows = session.exec(wanted.limit(paging.limit + 1)).all()
         return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
 
+    def _asked(
+        self, caller: Caller, wanted: ReconfigurationRequest, key: RequestKey | None = None
+    ) -> ReconfigurationAnswer:
+        asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)
+        return self._answer(caller, self._changes.reconfigurations.begin(asked))
+
     def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
         return ReconfigurationAnswer(
             id="",
@@ -138,29 +143,19 @@ class Reconfigurations(Base):
         if form.dataflows or form.scheduler is not Scheduler.FRIES:
             operators_only(caller)
         if bool(form.tasks) == (form.document is not None):
-            raise InvalidRequest([_both(form)])
+            given = form.document is not None
+            raise _invalid(
+                pointer("document" if given else "tasks"),
+                "document-and-tasks" if given else "missing",
+                "both patches and a whole document are given" if given else "nothing to change is given",
+                "send patches in `tasks`, or the edited `document`",
+            )
         if form.document is not None and form.dataflows:
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer=pointer("dataflows"),
-                        code="whole-document",
-                        message="a whole document is one dataflow's",
-                        remedy="send patches in `tasks` to change several dataflows",
-                    )
-                ]
-            )
+            remedy = "send patches in `tasks` to change several dataflows"
+            raise _invalid(pointer("dataflows"), "whole-document", "a whole document is one dataflow's", remedy)
         if unknown := sorted(set(form.fresh) - set(row.task_ids)):
-            raise InvalidRequest(
-                [
-                    Problem(
-                        pointer=pointer("fresh", form.fresh.index(unknown[0])),
-                        code="unknown-task",
-                        message=f"the dataflow has no task {unknown[0]!r}",
-                        remedy="name a task of its document",
-                    )
-                ]
-            )
+            at, message = pointer("fresh", form.fresh.index(unknown[0])), f"the dataflow has no task {unknown[0]!r}"
+            raise _invalid(at, "unknown-task", message, "name a task of its document")
         names = tuple(dict.fromkeys([dataflow, *form.dataflows]))
         for name in names:
             self._own(caller, name)
@@ -196,7 +191,7 @@ class Reconfigurations(Base):
         scope = ReconfigurationScope.model_validate(row.report) if row.report else None
         if scope is not None and len(dataflows) < len(every):
             # Nobody learns with whom it shares.
-            tasks = tuple(each for each in scope.tasks if each.dataflow in dataflows)
+            tasks = tuple(task for task in scope.tasks if task.dataflow in dataflows)
             scope = scope.model_copy(update={"tasks": tasks, "components": ()})
         return ReconfigurationAnswer(
             id=str(row.id),
@@ -216,7 +211,7 @@ class Reconfigurations(Base):
         """The place of one that waits."""
         if row.phase != Phase.WAITING:
             return None
-        place: QueuePlace | None = self._changes.reconfigurations.queue_places().get(row.id or 0)
+        place = self._changes.reconfigurations.queue_places().get(row.id or 0)
         if place is None:
             return None
         # Nobody learns with whom it shares.
@@ -254,14 +249,8 @@ def _of(dataflow: str) -> SelectOfScalar[ReconfigurationRow]:
     return select(ReconfigurationRow).join(ReconfiguredRow, join).where(col(ReconfiguredRow.dataflow) == dataflow)
 
 
-def _both(form: ReconfigurationForm) -> Problem:
-    given = form.document is not None
-    return Problem(
-        pointer=pointer("document") if given else pointer("tasks"),
-        code="document-and-tasks" if given else "missing",
-        message="both patches and a whole document are given" if given else "nothing to change is given",
-        remedy="send patches in `tasks`, or the edited `document`",
-    )
+def _invalid(at: str, code: str, message: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest([Problem(pointer=at, code=code, message=message, remedy=remedy)])
 
 
 def _too_late(row: ReconfigurationRow) -> str | None:

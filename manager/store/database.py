@@ -1,7 +1,7 @@
 """The database: opened by URL, migrated, and written by one writer at a time; and when it counts as away.
 
-Outages: the errors of a database that mean that it is away for now, not that Braid has a defect. The service
-answers these with 503, and continues by itself once the database is back. All others stay errors.
+Some errors mean that it is away for now, not that Braid has a defect. The service answers these with 503, and
+continues by itself once the database is back. All others stay errors.
 
 The default is SQLite in WAL mode; a URL can name PostgreSQL. A write takes the writer's lock at its beginning:
 SQLite's own, which taken only at the first write could come too late, or the row of the leadership on
@@ -55,11 +55,6 @@ def outage(error: DBAPIError) -> str | None:
     return error_text(error) if _is_wait(error.orig) or _is_away(error.orig) else None
 
 
-def forget_lost_connections(engine: Engine) -> None:
-    """Let an engine reconnect after an outage, even if the driver takes the error for another kind."""
-    event.listen(engine, "handle_error", _mark_disconnect)
-
-
 def error_text(error: BaseException) -> str:
     """Return the database's message for an error, in one line."""
     original = getattr(error, "orig", None) or error
@@ -70,6 +65,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _mark_disconnect(context: ExceptionContext) -> None:
+    """Let an engine reconnect after an outage, even if the driver takes the error for another kind."""
     if _is_away(context.original_exception):
         context.is_disconnect = True
 
@@ -121,8 +117,7 @@ class Store:
         self._reading = self._engine.execution_options(**{_READS: True})
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         # Without the URL's options, which may contain a password.
-        shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
-        self._shown = shown
+        self._shown = shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
         self._away: frozenset[str] = frozenset()
         """The kinds of use that fail because the database is away: read, write, or both."""
         try:
@@ -199,7 +194,6 @@ _READS = "braid_reads"
 _LOCK = 0x62726169
 """The id of Braid's advisory lock."""
 _SQLITE = "sqlite"
-_POSTGRESQL = "postgresql"
 
 
 def sqlite_url(path: Path) -> str:
@@ -222,23 +216,19 @@ def _engine(url: str) -> Engine:
                 # SQLite gives its other files the same permissions.
                 make_private_file(Path(parsed.database or ""))
             waiting = {} if "timeout" in parsed.query else {"timeout": LOCK_TIMEOUT}
-            engine = create_engine(
-                parsed.set(drivername=_SQLITE),
-                connect_args={**waiting, "check_same_thread": False},
-                max_overflow=_UNBOUNDED,
-            )
+            arguments = {**waiting, "check_same_thread": False}
+            engine = create_engine(parsed.set(drivername=_SQLITE), connect_args=arguments, max_overflow=_UNBOUNDED)
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
         case "postgresql" | "postgres":
-            engine = create_engine(
-                parsed.set(drivername=f"{_POSTGRESQL}+pg8000"), pool_pre_ping=True, max_overflow=_UNBOUNDED
-            )
+            parsed = parsed.set(drivername="postgresql+pg8000")
+            engine = create_engine(parsed, pool_pre_ping=True, max_overflow=_UNBOUNDED)
             connect_traceless(engine)
             event.listen(engine, "connect", _prepare_postgresql)
             event.listen(engine, "begin", _begin_postgresql)
         case other:
             raise DatabaseDown(f"Braid keeps its state in SQLite or PostgreSQL, not in {other}; {_REMEDY}")
-    forget_lost_connections(engine)
+    event.listen(engine, "handle_error", _mark_disconnect)
     return engine
 
 

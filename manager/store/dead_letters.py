@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, select, true, tuple_
+from sqlalchemy import ColumnElement, Exists, Select, Text, cast, delete, exists, func, select, true, tuple_
 from sqlmodel import Session, col
 
 from manager.store.tables import (
@@ -37,9 +37,10 @@ _REMEMBERED = 30 * 86_400.0
 _AT_ONCE = 500
 """Values in one statement."""
 
+_LETTER, _OF = col(DeadLetterRow.id), col(DeadLetterReaderRow.letter)
 _GROUP = (col(DeadLetterRow.instance), col(DeadLetterRow.reason))
 """What the letters of a group have in common."""
-_UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == col(DeadLetterRow.id))
+_UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == _LETTER)
 """True for a letter that is fed to its task, until the task has taken it."""
 
 Readers = Mapping[str, Sequence[str]]
@@ -48,7 +49,7 @@ Readers = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A dead letter as it arrived; made by `manager.outputs.parked_letters`."""
+    """A dead letter as it arrived."""
 
     instance: int
     port: str
@@ -71,11 +72,8 @@ class Letter:
     @property
     def size(self) -> int:
         """The bytes that it takes in the database."""
-        return (
-            len(self.reason.encode())
-            + len(self.traceback.encode())
-            + len(json.dumps(self.events, ensure_ascii=False).encode())
-        )
+        texts = (self.reason, self.traceback, json.dumps(self.events, ensure_ascii=False))
+        return sum(len(text.encode()) for text in texts)
 
 
 def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
@@ -114,20 +112,20 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
     ]
     session.add_all(rows)
     session.flush()
-    instances = {row.instance for row in rows}
-    of = {instance: readers.get(instance) or _last_readers(session, instance) for instance in instances}
+    read_by = {row.instance: readers.get(row.instance) for row in rows}
+    users = {instance: found or _last_readers(session, instance) for instance, found in read_by.items()}
     session.add_all(
         DeadLetterReaderRow(letter=row.id or 0, tenant=tenant, dataflows=list(dataflows))
         for row in rows
-        for tenant, dataflows in of[row.instance].items()
+        for tenant, dataflows in users[row.instance].items()
     )
     session.flush()
     dropped = 0
-    for instance in sorted(instances):
+    for instance in sorted(users):
         # Letters that are being replayed do not count.
         of_it = (col(DeadLetterRow.instance) == instance) & ~_UNDER_WAY
         dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
-    for tenant in sorted({tenant for readers_of_it in of.values() for tenant in readers_of_it}):
+    for tenant in sorted({tenant for tenants in users.values() for tenant in tenants}):
         dropped += _take_from(session, tenant, most_of_tenant, most_bytes_of_tenant)
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
@@ -138,9 +136,7 @@ def letters_of(
     """Select the visible letters: of a tenant, of a dataflow, one of them or all of its group, if these are given."""
     wanted = select(DeadLetterRow).where(~_UNDER_WAY)
     if tenant is not None or dataflow is not None:
-        wanted = wanted.where(
-            exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), *_readers(tenant, dataflow))
-        )
+        wanted = wanted.where(_read_by(*_readers(tenant, dataflow)))
     if letter is None:
         return wanted
     if not alike:
@@ -151,7 +147,7 @@ def letters_of(
 
 def groups_of(tenant: str | None, dataflow: str | None) -> Select[int | None, int, str, float, int, float]:
     """Select the groups of the visible letters, by task and reason; the one with the newest letter comes first."""
-    newest, at = func.max(col(DeadLetterRow.id)), col(DeadLetterRow.at)
+    newest, at = func.max(_LETTER), col(DeadLetterRow.at)
     columns = (func.count().label("letters"), func.min(at).label("first"), func.max(at).label("last"))
     wanted = letters_of(tenant, dataflow).with_only_columns(newest.label("newest"), *_GROUP, *columns)
     return wanted.group_by(*_GROUP).order_by(newest.desc())
@@ -167,12 +163,11 @@ def discard(
 ) -> int:
     """Discard a letter or its group, or all letters of a dataflow, for one tenant or for all; return the number."""
     found = letters_of(tenant, dataflow, letter, alike=alike)
-    discarded = list(session.scalars(found.with_only_columns(col(DeadLetterRow.id))))
+    discarded = list(session.scalars(found.with_only_columns(_LETTER)))
     for part in _parts(discarded):
         theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]
-        session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part), *theirs))
-        unread = ~exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id))
-        session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part), unread))
+        session.execute(delete(DeadLetterReaderRow).where(_OF.in_(part), *theirs))
+        session.execute(delete(DeadLetterRow).where(_LETTER.in_(part), ~_read_by()))
     return len(discarded)
 
 
@@ -181,9 +176,7 @@ def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -
 
     They are remembered for a month, and for as long as the replay takes.
     """
-    old = (col(DeadLetterReplayRow.at) < at - _REMEMBERED) & ~exists().where(
-        col(DeadLetterRow.id) == col(DeadLetterReplayRow.letter)
-    )
+    old = (col(DeadLetterReplayRow.at) < at - _REMEMBERED) & ~exists().where(col(DeadLetterReplayRow.letter) == _LETTER)
     session.execute(delete(DeadLetterReplayRow).where(old))
     session.add_all(DeadLetterReplayRow(digest=row.digest, letter=row.id or 0, at=at) for row in letters)
 
@@ -191,14 +184,19 @@ def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -
 def taken(session: Session, letters: Sequence[int]) -> None:
     """Delete replayed letters whose events were taken."""
     for part in _parts(letters):
-        session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part)))
-        session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part)))
+        session.execute(delete(DeadLetterReaderRow).where(_OF.in_(part)))
+        session.execute(delete(DeadLetterRow).where(_LETTER.in_(part)))
 
 
 def given_back(session: Session, letters: Sequence[int]) -> None:
     """Show replayed letters again, because their jobs ended and may not have taken the events."""
     for part in _parts(letters):
         session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.letter).in_(part)))
+
+
+def _read_by(*conditions: ColumnElement[bool]) -> Exists:
+    """True for a letter with such readers."""
+    return exists().where(_OF == _LETTER, *conditions)
 
 
 def _readers(tenant: str | None, dataflow: str | None) -> list[ColumnElement[bool]]:
@@ -214,24 +212,25 @@ def _readers(tenant: str | None, dataflow: str | None) -> list[ColumnElement[boo
 
 def _last_readers(session: Session, instance: int) -> Readers:
     """Return the last readers of an instance without users: those of its dataflows that were removed last."""
-    names = (DataflowRow.id, DataflowRow.tenant, DataflowRow.removed, DataflowRow.instances)
-    wanted = select(*map(col, names)).where(col(DataflowRow.removed).is_not(None))
-    rows = session.execute(wanted.order_by(col(DataflowRow.removed).desc()).limit(_LATELY_REMOVED))
-    found: dict[str, list[str]] = {}
+    removed_at = col(DataflowRow.removed)
+    wanted = select(col(DataflowRow.id), col(DataflowRow.tenant), removed_at, col(DataflowRow.instances))
+    wanted = wanted.where(removed_at.is_not(None)).order_by(removed_at.desc()).limit(_LATELY_REMOVED)
+    rows = session.execute(wanted)
+    readers_of_it: dict[str, list[str]] = {}
     moment: float | None = None
     for dataflow, tenant, removed, instances in rows:
         if moment is not None and removed < moment:
             break
         if instance in instances:
             moment = removed
-            found.setdefault(tenant, []).append(dataflow)
-    return found
+            readers_of_it.setdefault(tenant, []).append(dataflow)
+    return readers_of_it
 
 
 def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
     """Drop the oldest of some letters until the others are within the limits; return the number."""
     kept = _oldest_kept(session, which, most, most_bytes)
-    return _drop_where(session, which & (col(DeadLetterRow.id) < kept)) if kept else 0
+    return _drop_where(session, which & (kept > _LETTER)) if kept else 0
 
 
 def _take_from(session: Session, tenant: str, most: int, most_bytes: int) -> int:
@@ -239,34 +238,29 @@ def _take_from(session: Session, tenant: str, most: int, most_bytes: int) -> int
 
     So a tenant whose letters are many drops its own, and not those of others.
     """
-    mine = exists().where(
-        col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), col(DeadLetterReaderRow.tenant) == tenant
-    )
-    which = mine & ~_UNDER_WAY
+    which = _read_by(col(DeadLetterReaderRow.tenant) == tenant) & ~_UNDER_WAY
     kept = _oldest_kept(session, which, most, most_bytes)
     if not kept:
         return 0
-    others = exists().where(
-        col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id), col(DeadLetterReaderRow.tenant) != tenant
-    )
-    older = select(col(DeadLetterRow.id), others.label("by_others")).where(which, col(DeadLetterRow.id) < kept)
+    others = _read_by(col(DeadLetterReaderRow.tenant) != tenant)
+    older = select(_LETTER, others.label("by_others")).where(which, kept > _LETTER)
     read_by_others = {row.id: row.by_others for row in session.execute(older)}
     gone = [letter for letter, also in read_by_others.items() if not also]
     for part in _parts(list(read_by_others)):
-        letters = col(DeadLetterReaderRow.letter).in_(part)
+        letters = _OF.in_(part)
         session.execute(delete(DeadLetterReaderRow).where(letters, col(DeadLetterReaderRow.tenant) == tenant))
-    return sum(_drop_where(session, col(DeadLetterRow.id).in_(part)) for part in _parts(gone))
+    return sum(_drop_where(session, _LETTER.in_(part)) for part in _parts(gone))
 
 
 def _oldest_kept(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
     """The number of the oldest letter that is within the limits with all newer ones; 0 if all are."""
-    number, size = col(DeadLetterRow.id), col(DeadLetterRow.size)
-    newest = select(number).where(which).order_by(number.desc())
+    size = col(DeadLetterRow.size)
+    newest = select(_LETTER).where(which).order_by(_LETTER.desc())
     kept = session.scalar(newest.offset(most - 1).limit(1)) or 0
     if (session.scalar(select(func.sum(size)).where(which)) or 0) > most_bytes:
         # The total size of each letter and all newer ones.
-        summed = func.sum(size).over(order_by=number.desc()).label("bytes")
-        parts = select(number.label("id"), summed).where(which).subquery()
+        summed = func.sum(size).over(order_by=_LETTER.desc()).label("bytes")
+        parts = select(_LETTER.label("id"), summed).where(which).subquery()
         fits = session.scalar(select(func.min(parts.c.id)).where(parts.c.bytes <= most_bytes))
         kept = max(kept, fits if fits is not None else session.scalar(newest.limit(1)) or 0)
     return kept
@@ -280,8 +274,8 @@ def _drop_where(session: Session, condition: ColumnElement[bool]) -> int:
         row.count += count
         session.add(row)
     if counted:
-        gone = select(col(DeadLetterRow.id)).where(condition)
-        session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(gone)))
+        gone = select(_LETTER).where(condition)
+        session.execute(delete(DeadLetterReaderRow).where(_OF.in_(gone)))
         session.execute(delete(DeadLetterRow).where(condition))
     return sum(count for _, count in counted)
 

@@ -49,7 +49,6 @@ class TenantRow(SQLModel, table=True):
     stopped_at: float | None = None
     """When one of its tasks was last stopped because it asked for too much."""
     quarantined_until: float | None = None
-    """The end of its last quarantine."""
 
 
 class KeyRow(SQLModel, table=True):
@@ -113,11 +112,8 @@ class ImageRow(SQLModel, table=True):
     tags: list[str] = Field(sa_column=Column(JSON, nullable=False))
     cores: float
     start: float
-    """Seconds until a new host of it is there."""
     price: float
-    """Of a host for an hour."""
     most: int | None = None
-    """How many hosts of it there may be; None if any number."""
 
 
 class ModuleRow(SQLModel, table=True):
@@ -126,7 +122,6 @@ class ModuleRow(SQLModel, table=True):
     __tablename__ = "module"
     __table_args__ = (Index("ux_module_version", "owner", "name", "version", unique=True),)
     number: int | None = Field(default=None, sa_column=Column(ROW_NUMBER, primary_key=True))
-    """The order of publication."""
     owner: str
     """The tenant who published it; empty for an operator, whose modules everybody may use."""
     name: str
@@ -141,7 +136,6 @@ class ModuleRow(SQLModel, table=True):
     deprecated: float | None = None
     """When it was deprecated; only pipelines that name this version, or hold it, may use it since."""
     vouched: float | None = None
-    """When an operator vouched for its code."""
 
 
 class WheelRow(SQLModel, table=True):
@@ -150,7 +144,6 @@ class WheelRow(SQLModel, table=True):
     __tablename__ = "wheel"
     __table_args__ = (Index("ux_wheel_version", "owner", "name", "version", unique=True),)
     number: int | None = Field(default=None, sa_column=Column(ROW_NUMBER, primary_key=True))
-    """The order in which wheels were sent."""
     owner: str
     """The tenant who sent it; empty for an operator."""
     name: str
@@ -170,7 +163,6 @@ class DataflowRow(SQLModel, table=True):
     # The index covers the check of a tenant's quota, so that no row is read for it.
     __table_args__ = (Index("ix_dataflow_usage", "tenant", "removed", "tasks", "streams"),)
     number: int | None = Field(default=None, sa_column=Column(ROW_NUMBER, primary_key=True))
-    """The order of submission."""
     id: str = Field(unique=True)
     tenant: str
     name: str = Field(index=True)
@@ -178,10 +170,8 @@ class DataflowRow(SQLModel, table=True):
     submitted: float
     removed: float | None = Field(default=None, index=True)
     draining: float | None = None
-    """The time since when it drains."""
     document: str = Field(sa_column=Column(Text, nullable=False))
     tasks: int
-    """The number of its distinct tasks."""
     streams: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """The number of streams between them."""
     task_ids: list[str] = Field(sa_column=Column(JSON, nullable=False))
@@ -294,15 +284,15 @@ class ReconfigurationRow(SQLModel, table=True):
     switched: float | None = None
     """When all jobs ran the new plans."""
     who: str
-    jobs: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    awaiting: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    sources: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    instances: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    changed: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    watched: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    jobs: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    awaiting: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    sources: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    instances: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    changed: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    watched: list[int] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     undoes: int | None = None
     outcome: str = Field(default="", sa_column=Column(Text, nullable=False))
-    report: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    report: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
     """The preview that it began with."""
     request: str | None = Field(default=None, sa_column=Column(Text))
     """What was asked for, until the switch, so that any manager can decide on it."""
@@ -391,7 +381,6 @@ class MeteredRow(SQLModel, table=True):
     span: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     """Seconds of a minute or an hour."""
     at: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
-    """Its beginning."""
     term: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     """The term that a minute was metered in; 0 for an hour, to which several terms may add."""
     seconds: float
@@ -404,7 +393,6 @@ class MeteredRow(SQLModel, table=True):
     packed: list[int] = Field(sa_column=Column(JSON, nullable=False))
     """The packed baseline: low, likely, high."""
     work: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
-    """The CPU of all tasks."""
     work_alone: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
     """The CPU that all tasks would have taken without sharing."""
 
@@ -489,7 +477,6 @@ class Leadership(SQLModel, table=True):
     until: float = 0.0
     """The end of the leader's lease, by the database's clock."""
     version: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
-    """Raised at each commit."""
     next_instance: int = Field(default=1, sa_column=Column(BigInteger, nullable=False))
     next_job: int = 1
     service: str = ""

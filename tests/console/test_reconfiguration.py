@@ -11,9 +11,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.answers.tenants import Role
+from manager.kernel.transitions import TransitionEvent
 from manager.rest import examples
 from manager.use_case import Caller, Paging
 from tests.console.conftest import ConsoleService, PageFor
+from tests.manager.managers import take
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
@@ -64,8 +66,8 @@ def done(service: ConsoleService) -> None:
     """End what is under way, as a reconciler does once the jobs have switched."""
     changes = service.tools.changes.reconfigurations
     for each in changes.under_way():
-        changes.prove(each.reconfiguration.id)
-        changes.end(each.reconfiguration.id)
+        take(changes, each.reconfiguration.id, TransitionEvent.BEGUN)
+        take(changes, each.reconfiguration.id, TransitionEvent.PROVEN)
 
 
 def config_of(service: ConsoleService, dataflow: str, task: str) -> dict[str, Any]:
@@ -112,10 +114,10 @@ def test_two_tasks_are_changed_together_and_undone(console_service: ConsoleServi
     )
     reconfigurations = console_service.tools.changes.reconfigurations
     (made,) = console_service.service.reconfigurations.page(ANN, flow, Paging()).items
-    reconfigurations.prove(int(made.id))
+    take(reconfigurations, int(made.id), TransitionEvent.BEGUN)
     expect(progress.locator("[aria-current=step]")).to_contain_text("Switched")
     expect(progress).to_contain_text("In effect after")
-    reconfigurations.end(int(made.id))
+    take(reconfigurations, int(made.id), TransitionEvent.PROVEN)
     expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
 
     history = page.get_by_role("region", name="only the last one can be undone")
@@ -305,13 +307,13 @@ def test_one_that_waits_says_for_what_and_is_cancelled(console_service: ConsoleS
     page.get_by_role("button", name="Apply").click()
     expect(progress.locator("[aria-current=step]")).to_contain_text("Waiting")
     newest, *_ = console_service.service.reconfigurations.page(ANN, flow, Paging()).items
-    reconfigurations.prove(int(first.id))
-    reconfigurations.proceed(int(newest.id))
+    take(reconfigurations, int(first.id), TransitionEvent.BEGUN)
+    take(reconfigurations, int(newest.id), TransitionEvent.CLEARED)
     expect(progress.locator("[aria-current=step]")).to_contain_text("Switching")
     assert 30 == config_of(console_service, flow, "average")["window"]
-    reconfigurations.prove(int(newest.id))
+    take(reconfigurations, int(newest.id), TransitionEvent.BEGUN)
     for each in (first, newest):
-        reconfigurations.end(int(each.id))
+        take(reconfigurations, int(each.id), TransitionEvent.PROVEN)
     expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
 
 

@@ -37,7 +37,7 @@ def test_a_host_divides_a_plan_as_placement_has_counted(texts: list[str], strate
     running, jobs = _placed(texts, strategy)
     sources = {name: Supplied(f"source/{name}", Subscribed(topic="raw", fields={})) for name in SOURCES}
     for job in jobs.jobs:
-        plan = replace(Planner(running, jobs, sources).plan(job, version=1), shards=3)
+        plan = replace(Planner(running, jobs, sources.__getitem__).plan(job, version=1), shards=3)
         division = divided(plan, CATALOGUE)
         for slot in plan.slots:
             # Only this one does anything.

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from dags import Catalogue, Kind, Visibility
@@ -12,14 +13,19 @@ from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
+from manager.kernel.transitions import Move, Reconfiguration, TransitionEvent, Turn
+from manager.kernel.wanted import Moving
 from manager.machines.carriages import CommittedCarriages
+from manager.moves.changes import MoveChanges
 from manager.observations.reports import HostSeen, JobSeen, MachineStatus
+from manager.problem import Conflict
+from manager.reconfigurations.changes import ReconfigurationChanges
 from manager.service import service_of
 from manager.store.database import Store
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
 from manager.use_case import Caller, Tools
-from merge import Host
+from merge import Host, JobId
 from tests.catalogue import CATALOGUE
 from tests.catalogue import SOURCES as REGISTERED
 from tests.notation import document
@@ -140,3 +146,21 @@ def raw(text: str | dict[str, Any]) -> bytes:
         if task["type"] == "source" and name in REGISTERED:
             task["config"]["source"] = f"{REGISTERED[name].owner}:{name}"
     return json.dumps(written).encode()
+
+
+def take(
+    changes: MoveChanges | ReconfigurationChanges,
+    number: int,
+    event: TransitionEvent,
+    *,
+    why: str = "",
+    passed: Mapping[JobId, Mapping[str, int]] = MappingProxyType({}),
+) -> None:
+    """Take a transition on by an event, as the reconciler does that observes it."""
+    known: dict[int, Move | Reconfiguration] = {}
+    for each in changes.under_way():
+        transition = each.move if isinstance(each, Moving) else each.reconfiguration
+        known[transition.id] = transition
+    if number not in known:
+        raise Conflict("it is over")
+    changes.take(Turn(known[number], event, why, passed))

@@ -42,7 +42,7 @@ class Service:
 
     def plan(self, job: int, version: int = 1, before: Plan | None = None) -> Plan:
         sources = {name: Supplied(f"source/{name}", SUPPLY) for name in SOURCES}
-        return Planner(self.running, self.jobs, sources).plan(JobId(job), version=version, before=before)
+        return Planner(self.running, self.jobs, sources.__getitem__).plan(JobId(job), version=version, before=before)
 
 
 def test_a_dataflow_becomes_slots_an_ingress_and_a_delivery() -> None:

@@ -20,7 +20,7 @@ from manager.kernel.transitions import HAS_SWITCHED, LIVES, Phase, TransitionKin
 from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring
 from manager.observations.reports import HostSeen, JobSeen, Measured, StreamMeasured
 from manager.observations.sight import JobSight, Sight, SpoolEnd
-from manager.reconfigurations.turns import ReconfigurationTurn, reconfigure
+from manager.reconfigurations.turns import reconfigure
 from merge import Home, Instance, JobId
 from tests.simulation.fries import Fries, Planned
 from tests.simulation.markers import Alignment
@@ -142,8 +142,8 @@ class Managed(Fries):
         for question in questions:
             self._send(partial(self._ask, self.knows.name, question))
         for turn in reconfigure(under_way, sight, {}, self.now, self.knows.clearances):
-            if isinstance(turn, ReconfigurationTurn):
-                name = self.planned[turn.reconfiguration.id].wanted.name
+            if isinstance(turn, transitions.Turn):
+                name = self.planned[turn.transition.id].wanted.name
                 self.phases[name] = LIVES[TransitionKind.RECONFIGURATION][self.phases[name]][turn.event]
                 self.since[name] = self.now
 

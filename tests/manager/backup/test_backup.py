@@ -33,6 +33,7 @@ from manager.backup import BackupRefused, back_up, restoration, restore
 from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive
 from manager.backup.live_copy import copy_live
+from manager.kernel.transitions import TransitionEvent
 from manager.outputs.parked_letters import served_by
 from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
@@ -41,7 +42,7 @@ from manager.use_case import Paging
 from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, kept
 from tests.manager.conftest import BOTH
 from tests.manager.databases import Server
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, take
 from tests.twins.twin_job import TwinJob
 
 LINE = "s:source > m:map{{'add': {}}} > k:sink"
@@ -188,16 +189,16 @@ def test_a_backup_is_made_while_nothing_moves(
     monkeypatch.setattr(restoration, "_PATIENCE", 0.0)
     with pytest.raises(BackupRefused, match="tasks are being moved"):
         back_up(root, empty_url, tmp_path / "early.tar")
-    manager.changes.moves.put_off(begun, why="it was late")
+    take(manager.changes.moves, begun, TransitionEvent.HINDERED, why="it was late")
     taken: list[int] = []
 
-    def take(*arguments: Any, **named: Any) -> int:
+    def copy(*arguments: Any, **named: Any) -> int:
         if not taken:
-            manager.changes.moves.put_off(move(), why="it was late")
+            take(manager.changes.moves, move(), TransitionEvent.HINDERED, why="it was late")
         taken.append(copy_live(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(restoration, "copy_live", take)
+    monkeypatch.setattr(restoration, "copy_live", copy)
     monkeypatch.setattr(restoration, "_PATIENCE", 10.0)
     back_up(root, empty_url, tmp_path / "backup.tar")
     assert 2 == len(taken)

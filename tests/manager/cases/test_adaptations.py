@@ -15,12 +15,12 @@ from manager.answers.adaptations import AdaptationAnswer
 from manager.answers.dataflows import Stop
 from manager.answers.overview import OperationKind
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.kernel.transitions import Phase
+from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
 from manager.use_case import Caller, Paging
 from tests.catalogue import CATALOGUE
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, take
 
 ANN, BOB = caller("ann"), caller("bob")
 BEGINS = 1_000.0
@@ -148,7 +148,7 @@ class Played:
         changes = self.manager.changes.reconfigurations
         for each in changes.under_way():
             if each.reconfiguration.phase is Phase.SWITCHING:
-                changes.prove(each.reconfiguration.id)
+                take(changes, each.reconfiguration.id, TransitionEvent.BEGUN)
 
     def answer(self, dataflow: str) -> AdaptationAnswer:
         return self.manager.service.adaptations.get(OPERATOR, dataflow)
@@ -406,7 +406,7 @@ def test_an_alternate_that_went_back_by_itself_is_not_tried_again_for_a_while(ma
     played.runs(60, per_second=2_000)
     assert "quick" == played.active(dataflow)
     (under_way,) = manager.changes.reconfigurations.under_way()
-    manager.changes.reconfigurations.revert(under_way.reconfiguration.id, why="a task fails")
+    take(manager.changes.reconfigurations, under_way.reconfiguration.id, TransitionEvent.FAILED, why="a task fails")
     played.runs(60, per_second=2_000)
     assert "precise" == played.active(dataflow)
     assert [True, False] == [each.permitted for each in played.answer(dataflow).tasks[0].alternates]

@@ -7,6 +7,7 @@ import pytest
 from sqlmodel import col, select
 
 from manager.costs.choice import Chooser
+from manager.kernel.transitions import TransitionEvent
 from manager.problem import Conflict, StateNotReady
 from manager.savings.ledger import MINUTE, write
 from manager.savings.settlement import CpuEstimate, Share, Work
@@ -15,7 +16,7 @@ from manager.use_case import Paging
 from merge import Host
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.defragmentation.job_reports import instance_of, report
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, take
 
 BUSY = "s:source > a:map{'add': 1} > b:count > k:sink"
 IDLE = "s:source > c:map{'add': 2} > k:sink"
@@ -36,7 +37,7 @@ class Town(Manager):
     def reasons(self) -> str:
         """Why the move under way was begun, once it was given up."""
         (moving,) = self.changes.moves.under_way()
-        self.changes.moves.put_off(moving.move.id, why="a test")
+        take(self.changes.moves, moving.move.id, TransitionEvent.HINDERED, why="a test")
         return self.service.operations.page(OPERATOR, Paging()).items[0].note
 
 

@@ -10,7 +10,7 @@ from manager.answers.dataflows import DataflowDetail
 from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ReplanForm
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.kernel.transitions import Phase
+from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.reports import JobSeen
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
 from manager.use_case import Paging
@@ -27,7 +27,7 @@ from tests.manager.cases.sent_pipelines import (
     submit,
     to_kelvin,
 )
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, take
 
 OTHERS = {"name": "others", "cost": 99.0, "installed": {"type": "map", "config": {"add": 275}}}
 
@@ -64,16 +64,21 @@ def settle(manager: Manager) -> None:
     """Let every reconfiguration prove itself."""
     for each in manager.changes.reconfigurations.under_way():
         if each.reconfiguration.phase is Phase.SWITCHING:
-            manager.changes.reconfigurations.prove(each.reconfiguration.id)
-        manager.changes.reconfigurations.end(each.reconfiguration.id)
+            take(manager.changes.reconfigurations, each.reconfiguration.id, TransitionEvent.BEGUN)
+        take(manager.changes.reconfigurations, each.reconfiguration.id, TransitionEvent.PROVEN)
 
 
 def revert(manager: Manager, *, flow: str) -> None:
     """Let what is under way fail, and its undoing succeed."""
     (under_way,) = manager.changes.reconfigurations.under_way()
-    manager.changes.reconfigurations.prove(under_way.reconfiguration.id)
+    take(manager.changes.reconfigurations, under_way.reconfiguration.id, TransitionEvent.BEGUN)
     fail(manager, flow)
-    manager.changes.reconfigurations.revert(under_way.reconfiguration.id, why="a task fails since: ValueError: no")
+    take(
+        manager.changes.reconfigurations,
+        under_way.reconfiguration.id,
+        TransitionEvent.FAILED,
+        why="a task fails since: ValueError: no",
+    )
     settle(manager)
 
 

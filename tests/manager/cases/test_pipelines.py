@@ -8,6 +8,7 @@ from sqlmodel import select
 
 from manager.answers.pipelines import ReplanForm, ReplanKind
 from manager.answers.tenants import Quota
+from manager.kernel.transitions import TransitionEvent
 from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
@@ -26,7 +27,7 @@ from tests.manager.cases.sent_pipelines import (
     submit,
     to_kelvin,
 )
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, take
 from tests.planning.pipelines.open_places import MODULES
 
 
@@ -99,8 +100,8 @@ def instances(manager: Manager, flow: str) -> dict[str, int]:
 def proven(manager: Manager) -> None:
     """Have all jobs run what was changed."""
     for each in manager.changes.reconfigurations.under_way():
-        manager.changes.reconfigurations.prove(each.reconfiguration.id)
-        manager.changes.reconfigurations.end(each.reconfiguration.id)
+        take(manager.changes.reconfigurations, each.reconfiguration.id, TransitionEvent.BEGUN)
+        take(manager.changes.reconfigurations, each.reconfiguration.id, TransitionEvent.PROVEN)
 
 
 def test_a_place_begins_and_ceases_to_hold_something(manager: Manager) -> None:

@@ -189,8 +189,14 @@ def _hold_places(state: CommittedState) -> None:
 
 def _hold_plans(manager: Manager, state: CommittedState) -> None:
     """What is wanted is what a planner makes of the state now, and a host takes it."""
-    supplied = {name: each.supplied for name, each in state.sources.items()}
-    planner = Planner(state.running, state.jobs, supplied, state.epochs, begins=state.begins, moves=state.moved)
+    planner = Planner(
+        state.running,
+        state.jobs,
+        lambda source: state.sources[source].supplied,
+        state.epochs,
+        begins=state.begins,
+        moves=state.moved,
+    )
     assert state.plans.keys() == set(state.jobs.jobs)
     wanted = manager.changes.jobs.wanted()
     under_way = state.reconfigurations.values()

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import update
-from sqlmodel import Session, col, select
+from sqlmodel import col, select
 
 from dags import Catalogue
 from engine.plan import SlotState
 from manager.answers.dataflows import Stop
 from manager.answers.tenants import Quota
-from manager.kernel.draft import IDEMPOTENCY_KEPT, Draft
+from manager.kernel.draft import IDEMPOTENCY_KEPT
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.tables import IdempotencyRow, OperationRow
 from manager.use_case import Paging
@@ -292,11 +292,9 @@ def test_tasks_of_a_type_that_is_gone_run_on(manager: Manager) -> None:
     manager = Manager(manager.url, "another", catalogue=Catalogue.of(())).lead()
     manager.service.administration.set_quota(OPERATOR, "ann", Quota())
 
-    def plan_all(_session: Session, draft: Draft) -> None:
+    with manager.committer.writing() as (_, draft):
         draft.touched = set(draft.state.plans)
         assert draft.plans() == {}
-
-    manager.committer.go_on(plan_all)
     assert before == manager.changes.jobs.wanted()["1"].plan
     manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     assert manager.changes.jobs.wanted()["1"].plan is None

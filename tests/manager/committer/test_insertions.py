@@ -9,10 +9,11 @@ import pytest
 from engine.plan import SlotState, StateChange
 from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState, TaskPresence
+from manager.kernel.transitions import TransitionEvent
 from manager.problem import InvalidDataflow
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
-from tests.manager.managers import Manager, caller
+from tests.manager.managers import Manager, caller, take
 from tests.notation import document
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -65,11 +66,11 @@ def finished(manager: Manager, number: str) -> None:
     changes = manager.changes.reconfigurations
     hold(manager)
     if any(each.reconfiguration.prepared for each in changes.under_way()):
-        changes.switch(int(number))
+        take(changes, int(number), TransitionEvent.READY)
         hold(manager)
-    changes.prove(int(number))
+    take(changes, int(number), TransitionEvent.BEGUN)
     hold(manager)
-    changes.end(int(number))
+    take(changes, int(number), TransitionEvent.PROVEN)
     hold(manager)
 
 
@@ -187,10 +188,10 @@ def test_a_failing_task_that_was_inserted_goes_again(manager: Manager) -> None:
     before = places(manager, flow)
     number = manager.service.reconfigurations.begin(ANN, flow, edited(LONG)).id
     changes = manager.changes.reconfigurations
-    changes.prove(int(number))
+    take(changes, int(number), TransitionEvent.BEGUN)
     (going,) = changes.under_way()
     assert places(manager, flow)["a"] in going.reconfiguration.watched
-    changes.revert(int(number), why="a task fails since")
+    take(changes, int(number), TransitionEvent.FAILED, why="a task fails since")
     assert before == places(manager, flow)
     assert ReconfigurationState.REVERTED is manager.service.reconfigurations.get(ANN, flow, number).state
     hold(manager)
@@ -311,7 +312,7 @@ def test_what_comes_later_counts_an_inserted_task_as_changed(spread: Manager) ->
     spread.service.dataflows.remove(ANN, other, Stop.NOW)
     longer = "s:source > x:map > a:map{'add': 1} > d:map{'add': 2} > k:sink"
     answer = spread.service.reconfigurations.begin(ANN, flow, edited(longer))
-    spread.changes.reconfigurations.prove(int(answer.id))
+    take(spread.changes.reconfigurations, int(answer.id), TransitionEvent.BEGUN)
     later = ReconfigurationForm(tasks={"d": {"config": {"add": 3}}})
     together = spread.service.reconfigurations.preview(ANN, flow, later).scope
     assert together is not None

@@ -25,6 +25,7 @@ from manager.answers.dataflows import Start, Stop
 from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.answers.sources import VisibilityForm
 from manager.answers.tenants import Quota
+from manager.kernel.transitions import TransitionEvent
 from manager.planner import Delivered
 from manager.problem import Trouble
 from manager.store.database import sqlite_url
@@ -32,7 +33,7 @@ from merge import RunningTask
 from tests.catalogue import SOURCES
 from tests.manager.committer.pictures import hold, pictured, rows
 from tests.manager.committer.reshapings import reshaped
-from tests.manager.managers import HOSTS, OPERATOR, PLENTY, Manager, caller, form, raw
+from tests.manager.managers import HOSTS, OPERATOR, PLENTY, Manager, caller, form, raw, take
 from tests.notation import document
 from tests.strategies import Document, families
 
@@ -219,14 +220,14 @@ class Tenants(RuleBasedStateMachine):
             if interrupted:
                 changes.give_up(number, why="drawn")
                 return
-            changes.switch(number)
+            take(changes, number, TransitionEvent.READY)
         hold(self.manager)
         with self.manager.committer.looking() as state:
             begins = {job for job, plan in state.plans.items() if plan.bridged - read[job]}
             # It knows its plan before a stream begins, so it misses nothing of it.
             assert all(plan.switch and plan.switch.awaits for job, plan in state.plans.items() if job in begins)
-        changes.prove(number)
-        changes.end(number)
+        take(changes, number, TransitionEvent.BEGUN)
+        take(changes, number, TransitionEvent.PROVEN)
 
     @rule(source=st.sampled_from(NAMES), visibility=st.sampled_from(Visibility), who=st.sampled_from(TENANTS))
     def open_to(self, source: str, visibility: Visibility, who: str) -> None:

@@ -13,12 +13,22 @@ from manager.kernel import committer as committers
 from manager.kernel.dataflow_life import needs_of
 from manager.kernel.draft import DecisionGround
 from manager.kernel.state import CommittedState
-from manager.kernel.transitions import LIVES, MEETINGS, Chosen, Comer, Move, Phase, TransitionKind
+from manager.kernel.transitions import (
+    LIVES,
+    MEETINGS,
+    Chosen,
+    Comer,
+    Move,
+    Phase,
+    TransitionEvent,
+    TransitionKind,
+    Turn,
+)
 from manager.problem import Conflict, InvalidDataflow, StateNotReady
 from manager.use_case import Paging
 from merge import Assignment, Home, Host, Instance, JobId
 from tests.manager.committer.pictures import hold, loaded, pictured
-from tests.manager.managers import OPERATOR, Manager, caller, raw
+from tests.manager.managers import OPERATOR, Manager, caller, raw, take
 
 ANN = caller("ann")
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
@@ -74,8 +84,8 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
         (new,) = move.opens
         assert ((), 1) == (state.plans[new].slots, state.plans[new].version)
     assert loaded(manager.store) == pictured(manager)
-    manager.changes.moves.cut(move.id)
-    manager.changes.moves.take_over(move.id, passed(move))
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
+    take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed=passed(move))
     with committer.looking() as state:
         plan = state.plans[new]
         assert {(each.instance, each.cut) for each in plan.imports} == {
@@ -86,7 +96,7 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
         assert {2} == {each.epoch for each in plan.deliveries}
         assert () == plan.forwards
     assert loaded(manager.store) == pictured(manager)
-    manager.changes.moves.end(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.BEGUN)
     hold(manager)
     assert [str(new)] == [each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items]
     (note,) = notes(manager)
@@ -117,8 +127,8 @@ def test_a_raw_stream_goes_on_where_it_was_cut_on_the_same_root(sqlite: str) -> 
     move = begin(made)
     assert {"x", "y"} == {root_of[step.leaves] for step in move.steps}
     at = {job: {stream: 7 if root_of[job] == "x" else 900} for job in sorted(move.left, key=lambda job: -job)}
-    made.changes.moves.cut(move.id)
-    made.changes.moves.take_over(move.id, at)
+    take(made.changes.moves, move.id, TransitionEvent.READY)
+    take(made.changes.moves, move.id, TransitionEvent.PASSED, passed=at)
     with made.committer.looking() as state:
         for job in move.joined:
             host = state.jobs.jobs[job].host
@@ -134,8 +144,8 @@ def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:
     committer = manager.committer
     jobs = {each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items}
     move = begin(manager)
-    manager.changes.moves.cut(move.id)
-    manager.changes.moves.go_back(move.id, why="job 3 did not come")
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
+    take(manager.changes.moves, move.id, TransitionEvent.HINDERED, why="job 3 did not come")
     assert loaded(manager.store) == pictured(manager)
     with committer.looking() as state:
         for job in move.left:
@@ -143,7 +153,7 @@ def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:
             assert {each.job for each in plan.imports} == {str(job)}
             assert {each.instance for each in plan.imports} == {slot.instance for slot in plan.slots}
             assert {2} == {each.epoch for each in plan.forwards} | {each.epoch for each in plan.deliveries}
-    manager.changes.moves.end(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.BEGUN)
     hold(manager)
     assert jobs == {each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items}
     (note,) = notes(manager)
@@ -169,8 +179,8 @@ def test_a_change_puts_off_a_move_that_is_only_prepared(manager: Manager, change
     (note,) = notes(manager)
     assert note.endswith("; given up: something else was asked for meanwhile")
     # To drive the old one on is refused: it is over.
-    with pytest.raises(Conflict, match="is over"):
-        manager.changes.moves.cut(move.id)
+    with pytest.raises(Conflict, match="this move is over"):
+        manager.changes.moves.take(Turn(move, TransitionEvent.READY))
 
 
 @pytest.mark.parametrize("phase", [Phase.CUTTING, Phase.TAKING, Phase.RETURNING])
@@ -178,11 +188,11 @@ def test_a_change_waits_for_a_move_that_is_cut(manager: Manager, phase: Phase, m
     """Not for ever: the refusal says when to ask again, and nothing is done."""
     monkeypatch.setattr(committers, "MOST_WAITED", 0.05)
     move = begin(manager)
-    manager.changes.moves.cut(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
     if phase is Phase.TAKING:
-        manager.changes.moves.take_over(move.id, passed(move))
+        take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed=passed(move))
     elif phase is Phase.RETURNING:
-        manager.changes.moves.go_back(move.id, why="it was late")
+        take(manager.changes.moves, move.id, TransitionEvent.HINDERED, why="it was late")
     before = pictured(manager)
     with pytest.raises(StateNotReady, match="tasks are being moved") as refused:
         manager.submit("ann", CHAIN)
@@ -195,13 +205,13 @@ def test_what_is_refused_puts_off_no_move(manager: Manager) -> None:
     move = begin(manager)
     with pytest.raises(InvalidDataflow):
         manager.submit("ann", "s:source > a:map{'add': 'much'} > k:sink")
-    manager.changes.moves.cut(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
 
 
 def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager) -> None:
     """One submission under one key is one dataflow, and what a source was taken from meanwhile is refused."""
     move = begin(manager)
-    manager.changes.moves.cut(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
     flows, refused = list[str](), list[Exception]()
 
     def submit(key: str | None) -> None:
@@ -215,8 +225,8 @@ def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager
         thread.start()
     revoking = Thread(target=manager.service.sources.revoke, args=(OPERATOR, "ann:weather"))
     revoking.start()
-    manager.changes.moves.take_over(move.id, passed(move))
-    manager.changes.moves.end(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed=passed(move))
+    take(manager.changes.moves, move.id, TransitionEvent.BEGUN)
     for thread in (*threads, revoking):
         thread.join()
     hold(manager)
@@ -245,8 +255,8 @@ def test_a_dataflow_runs_on_while_its_tasks_move(manager: Manager) -> None:
     before = needs()
     move = begin(manager)
     assert before == needs()
-    manager.changes.moves.cut(move.id)
-    manager.changes.moves.take_over(move.id, passed(move))
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
+    take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed=passed(move))
     assert {str(job): 0 for job in move.opens} == needs()
 
 
@@ -301,14 +311,14 @@ def test_moves_whose_scopes_are_disjoint_go_on_together(apart: Manager) -> None:
     moves = apart.changes.moves
     first, second = moves.begin(here, who="operator"), moves.begin(elsewhere, who="operator")
     assert loaded(apart.store) == pictured(apart)
-    moves.cut(second.id)
-    moves.cut(first.id)
-    moves.take_over(second.id, passed(second))
+    take(moves, second.id, TransitionEvent.READY)
+    take(moves, first.id, TransitionEvent.READY)
+    take(moves, second.id, TransitionEvent.PASSED, passed=passed(second))
     assert loaded(apart.store) == pictured(apart)
-    moves.end(second.id)
+    take(moves, second.id, TransitionEvent.BEGUN)
     assert [first.id] == [each.move.id for each in moves.under_way()]
-    moves.take_over(first.id, passed(first))
-    moves.end(first.id)
+    take(moves, first.id, TransitionEvent.PASSED, passed=passed(first))
+    take(moves, first.id, TransitionEvent.BEGUN)
     hold(apart)
     assert sorted(map(str, (*first.opens, *second.opens))) == sorted(
         each.job for each in apart.service.running.jobs(OPERATOR, Paging()).items
@@ -319,14 +329,14 @@ def test_who_changes_something_else_neither_waits_nor_puts_off_a_move(apart: Man
     """Dataflows come and go beside tasks that stand still, in other jobs than theirs."""
     move = apart.changes.moves.begin(here, who="operator")
     guest = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 9} > k:sink")
-    apart.changes.moves.cut(move.id)
+    take(apart.changes.moves, move.id, TransitionEvent.READY)
     apart.service.dataflows.remove(ANN, guest, Stop.NOW)
     apart.service.dataflows.remove(ANN, apart.submit("ann", ELSEWHERE[0]), Stop.DRAIN)
     apart.register("diary")
-    apart.changes.moves.take_over(move.id, passed(move))
+    take(apart.changes.moves, move.id, TransitionEvent.PASSED, passed=passed(move))
     another = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 8} > k:sink")
     apart.service.dataflows.replace(ANN, another, raw("s:source{'source': 'power'} > x:map{'add': 7} > k:sink"))
-    apart.changes.moves.end(move.id)
+    take(apart.changes.moves, move.id, TransitionEvent.BEGUN)
     hold(apart)
 
 
@@ -334,7 +344,7 @@ def test_nothing_is_placed_where_tasks_stand_still(apart: Manager) -> None:
     """A dataflow that might have gone into such a job opens another, so that it need not wait."""
     packed = Manager(apart.url, "packs", strategy="pack").lead()
     move = packed.changes.moves.begin(here, who="operator")
-    packed.changes.moves.cut(move.id)
+    take(packed.changes.moves, move.id, TransitionEvent.READY)
     flow = packed.submit("ann", "s:source{'source': 'power'}! > x:map{'add': 9}! > k:sink")
     with packed.committer.looking() as state:
         assert not state.jobs_of(flow) & move.concerned

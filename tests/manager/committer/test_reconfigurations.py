@@ -9,13 +9,13 @@ from engine.plan import SlotState, StateChange
 from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from manager.kernel import committer as committers
-from manager.kernel.transitions import Phase
+from manager.kernel.transitions import Phase, TransitionEvent
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
-from manager.reconfigurations.request import ReconfigurationRequest
+from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest
 from manager.reconfigurations.snapshot import changed_lately
 from merge import Instance
 from tests.manager.committer.pictures import hold, pictured, rows
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, take
 
 ANN, BOB = caller("ann"), caller("bob")
 CHAIN = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -111,13 +111,13 @@ def test_jobs_in_a_row_switch_one_after_the_other(spread: Manager) -> None:
     answer = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
     assert ReconfigurationState.PREPARING == answer.state
     hold(manager)
-    manager.changes.reconfigurations.switch(int(answer.id))
+    take(manager.changes.reconfigurations, int(answer.id), TransitionEvent.READY)
     hold(manager)
     with manager.committer.looking() as state:
         switches = {job: plan.switch for job, plan in state.plans.items() if plan.switch}
     assert 2 == len(switches)
-    manager.changes.reconfigurations.prove(int(answer.id))
-    manager.changes.reconfigurations.end(int(answer.id))
+    take(manager.changes.reconfigurations, int(answer.id), TransitionEvent.BEGUN)
+    take(manager.changes.reconfigurations, int(answer.id), TransitionEvent.PROVEN)
     hold(manager)
     undo = manager.service.reconfigurations.undo(ANN, flow, answer.id)
     assert answer.id == undo.undoes
@@ -271,7 +271,7 @@ def test_nothing_else_changes_while_jobs_switch(manager: Manager, monkeypatch: p
     number = int(manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
     with pytest.raises(StateNotReady, match="tasks are being reconfigured"):
         manager.submit("bob", CHAIN)
-    manager.changes.reconfigurations.prove(number)
+    take(manager.changes.reconfigurations, number, TransitionEvent.BEGUN)
     manager.submit("bob", CHAIN)
     hold(manager)
 
@@ -282,17 +282,17 @@ def test_a_dataflow_may_go_while_its_reconfiguration_proves_itself(spread: Manag
     flow = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink s > b:map{'add': 2} > l:sink")
     spread.service.dataflows.remove(ANN, other, Stop.NOW)
     answer = spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}, b={"add": 6}))
-    spread.changes.reconfigurations.switch(int(answer.id))
+    take(spread.changes.reconfigurations, int(answer.id), TransitionEvent.READY)
     (going,) = spread.changes.reconfigurations.under_way()
     assert going.streams
-    spread.changes.reconfigurations.prove(int(answer.id))
+    take(spread.changes.reconfigurations, int(answer.id), TransitionEvent.BEGUN)
     spread.service.dataflows.remove(ANN, flow, Stop.NOW)
     hold(spread)
-    spread.changes.reconfigurations.revert(int(answer.id), why="a task fails")
+    take(spread.changes.reconfigurations, int(answer.id), TransitionEvent.FAILED, why="a task fails")
     (kept,) = spread.changes.reconfigurations.under_way()
     assert (Phase.PROVING, ()) == (kept.reconfiguration.phase, kept.reached)
     assert kept.reconfiguration.outcome.startswith("kept, although a task fails: ")
-    spread.changes.reconfigurations.end(int(answer.id))
+    take(spread.changes.reconfigurations, int(answer.id), TransitionEvent.PROVEN)
     assert () == spread.changes.reconfigurations.under_way()
     hold(spread)
 
@@ -301,9 +301,9 @@ def test_only_the_last_reconfiguration_can_be_undone(manager: Manager) -> None:
     """What came after it would be lost."""
     flow = manager.submit("ann", CHAIN)
     first = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id
-    manager.changes.reconfigurations.prove(int(first))
+    take(manager.changes.reconfigurations, int(first), TransitionEvent.BEGUN)
     second = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 6})).id
-    manager.changes.reconfigurations.prove(int(second))
+    take(manager.changes.reconfigurations, int(second), TransitionEvent.BEGUN)
     with pytest.raises(Conflict, match="undo the last one"):
         manager.service.reconfigurations.undo(ANN, flow, first)
     manager.service.reconfigurations.undo(ANN, flow, second)
@@ -317,11 +317,11 @@ def test_events_under_way_keep_two_reconfigurations_together(spread: Manager) ->
     spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
     flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink")
     number = int(spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
-    spread.changes.reconfigurations.switch(number)
-    spread.changes.reconfigurations.prove(number)
+    take(spread.changes.reconfigurations, number, TransitionEvent.READY)
+    take(spread.changes.reconfigurations, number, TransitionEvent.BEGUN)
     later = patch(d={"add": 3})
     together = spread.service.reconfigurations.preview(ANN, flow, later).scope
-    spread.changes.reconfigurations.end(number)
+    take(spread.changes.reconfigurations, number, TransitionEvent.PROVEN)
     alone = spread.service.reconfigurations.preview(ANN, flow, later).scope
     assert together is not None
     assert alone is not None
@@ -335,22 +335,22 @@ def test_what_is_undone_is_covered_until_its_older_events_are_gone(spread: Manag
     flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink")
     changes = spread.changes.reconfigurations
     number = int(spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
-    changes.switch(number)
-    changes.prove(number)
-    changes.revert(number, why="a task fails")
+    take(changes, number, TransitionEvent.READY)
+    take(changes, number, TransitionEvent.BEGUN)
+    take(changes, number, TransitionEvent.FAILED, why="a task fails")
     reverted, undoing = changes.under_way()
     assert (Phase.REVERTED, True) == (reverted.reconfiguration.phase, reverted.is_held)
     assert reverted.reached
     if undoing.reconfiguration.phase is Phase.PREPARING:
         changes.give_up(undoing.reconfiguration.id, why="another manager leads")
     else:
-        changes.prove(undoing.reconfiguration.id)
-        changes.end(undoing.reconfiguration.id)
+        take(changes, undoing.reconfiguration.id, TransitionEvent.BEGUN)
+        take(changes, undoing.reconfiguration.id, TransitionEvent.PROVEN)
     with spread.committer.looking() as state:
         assert reverted.reconfiguration.changed == changed_lately(state)
     (left,) = changes.under_way()
     assert not left.is_held
-    changes.end(number)
+    take(changes, number, TransitionEvent.PROVEN)
     found = spread.service.reconfigurations.get(ANN, flow, str(number))
     assert (ReconfigurationState.REVERTED, "undone, because a task fails") == (found.state, found.outcome)
     assert () == changes.under_way()
@@ -369,7 +369,7 @@ def test_tasks_that_may_switch_apart_wait_for_no_other_job(spread: Manager, apar
         apart={flow: frozenset(apart)},
     )
     assert (2, waiting) == _jobs(spread, wanted)
-    spread.changes.reconfigurations.begin(wanted, who="ann")
+    spread.changes.reconfigurations.begin(AskedReconfiguration(request=wanted, who="ann"))
     hold(spread)
 
 
@@ -432,13 +432,13 @@ def test_a_failing_version_that_cannot_go_back_now_is_tried_again(
     flow, other = manager.submit("ann", CHAIN), manager.submit("bob", "s:source > x:map{'add': 8} > k:sink")
     service, changes = manager.service.reconfigurations, manager.changes.reconfigurations
     number = service.begin(ANN, flow, patch(a={"add": 5})).id
-    changes.prove(int(number))
+    take(changes, int(number), TransitionEvent.BEGUN)
     between = service.begin(BOB, other, patch(x={"add": 9})).id
     with pytest.raises(StateNotReady):
-        changes.revert(int(number), why="it fails")
+        take(changes, int(number), TransitionEvent.FAILED, why="it fails")
     assert ReconfigurationState.SWITCHED is service.get(ANN, flow, number).state
-    changes.prove(int(between))
-    changes.revert(int(number), why="it fails")
+    take(changes, int(between), TransitionEvent.BEGUN)
+    take(changes, int(number), TransitionEvent.FAILED, why="it fails")
     found = service.get(ANN, flow, number)
     assert (ReconfigurationState.REVERTED, "undone, because it fails") == (found.state, found.outcome)
     with manager.committer.looking() as state:

@@ -12,11 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from manager.answers.reconfigurations import ReconfigurationForm
+from manager.kernel.transitions import TransitionEvent
 from manager.store.database import sqlite_url
 from merge import Instance
 from tests.interpreter import Event, Machine, Raw, as_merged
 from tests.manager.committer.pictures import hold
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, take
 
 TENANTS = ("ann", "bob")
 CHAIN = "s:source > a:map{'add': 1} > b:map{'add': 10} > c:count{'by': 'value'} > k:sink b > l:sink"
@@ -67,8 +68,8 @@ class Sharing:
         with self.manager.committer.looking() as state:
             changes = [change for plan in state.plans.values() for change in plan.changes]
         self.feed({each.instance: each.source for each in changes if each.source is not None})
-        self.manager.changes.reconfigurations.prove(number)
-        self.manager.changes.reconfigurations.end(number)
+        take(self.manager.changes.reconfigurations, number, TransitionEvent.BEGUN)
+        take(self.manager.changes.reconfigurations, number, TransitionEvent.PROVEN)
         hold(self.manager)
 
     def _adds(self, tenant: str, task: str) -> int:

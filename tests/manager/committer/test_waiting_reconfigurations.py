@@ -10,18 +10,18 @@ from sqlmodel import select
 from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.answers.tenants import Quota
-from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent
+from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady
 from manager.reconfigurations.changes import MOST_QUEUED
 from manager.reconfigurations.request import ReconfigurationRequest, read_request
-from manager.reconfigurations.turns import ReconfigurationTurn, reconfigure, take_turn
+from manager.reconfigurations.turns import reconfigure
 from manager.store.tables import DataflowRow, ReconfigurationRow
 from manager.use_case import Paging
 from merge import Instance
 from merge.reconfiguration.switches import Scheduler
 from tests.manager.committer.pictures import hold, pictured, rows
-from tests.manager.managers import OPERATOR, Manager, caller, raw
+from tests.manager.managers import OPERATOR, Manager, caller, raw, take
 
 ANN, BOB = caller("ann"), caller("bob")
 CHAIN = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -65,8 +65,8 @@ def look(manager: Manager) -> list[TransitionEvent]:
     taken: list[TransitionEvent] = []
     reconfigurations = manager.changes.reconfigurations
     for turn in tuple(reconfigure(reconfigurations.under_way(), Sight(complete=True), {}, 0.0)):
-        assert isinstance(turn, ReconfigurationTurn)
-        take_turn(reconfigurations, turn)
+        assert isinstance(turn, Turn)
+        reconfigurations.take(turn)
         taken.append(turn.event)
     hold(manager)
     return taken
@@ -76,8 +76,8 @@ def switched(manager: Manager, answer: ReconfigurationAnswer) -> None:
     """Have every job run the new version."""
     changes, number = manager.changes.reconfigurations, int(answer.id)
     if any(each.phase is Phase.PREPARING and each.id == number for each in under_way(manager)):
-        changes.switch(number)
-    changes.prove(number)
+        take(changes, number, TransitionEvent.READY)
+    take(changes, number, TransitionEvent.BEGUN)
 
 
 def under_way(manager: Manager) -> list[Reconfiguration]:
@@ -175,7 +175,7 @@ def test_it_goes_on_after_the_death_of_a_manager(empty_url: str, *, prepares: bo
     first = begun(dead, flow, adding_twice(5))
     assert ReconfigurationState.PREPARING is first.state
     if not prepares:
-        dead.changes.reconfigurations.switch(int(first.id))
+        take(dead.changes.reconfigurations, int(first.id), TransitionEvent.READY)
     waits = [begun(dead, flow, adding_twice(number)) for number in (6, 7)]
     assert [1, 2] == [each.queue.place for each in waits if each.queue is not None]
     dead.close()
@@ -204,7 +204,7 @@ def test_what_a_dead_manager_has_prepared_is_withdrawn_first(spread: Manager) ->
     assert [TransitionEvent.CLEARED] == look(heir)
     assert ReconfigurationState.PREPARING is state(heir, flow, answer).state
     switched(heir, answer)
-    heir.changes.reconfigurations.end(int(answer.id))
+    take(heir.changes.reconfigurations, int(answer.id), TransitionEvent.PROVEN)
     assert (ReconfigurationState.DONE, {"add": 5}) == (state(heir, flow, answer).state, config(heir, flow))
     heir.close()
 
@@ -214,13 +214,13 @@ def test_the_way_back_from_a_failing_version_goes_on_too(spread: Manager) -> Non
     flow = in_a_row(spread)
     bad = begun(spread, flow, adding_twice(5))
     switched(spread, bad)
-    spread.changes.reconfigurations.revert(int(bad.id), why="it fails")
+    take(spread.changes.reconfigurations, int(bad.id), TransitionEvent.FAILED, why="it fails")
     # Events from before the bad version may still be under way, so that one is not over either.
     reverted, undo = under_way(spread)
     assert (Phase.REVERTED, Phase.PREPARING) == (reverted.phase, undo.phase)
     heir = Manager(spread.url, "two", strategy="launch").lead()
     assert [[TransitionEvent.INTERRUPTED], [TransitionEvent.CLEARED]] == [look(heir), look(heir)]
-    heir.changes.reconfigurations.switch(undo.id)
+    take(heir.changes.reconfigurations, undo.id, TransitionEvent.READY)
     assert ({"add": 1}, {"add": 2}) == (config(heir, flow), config(heir, flow, "d"))
     assert ReconfigurationState.REVERTED is state(heir, flow, bad).state
     heir.close()
@@ -259,11 +259,11 @@ def test_a_cancel_that_comes_too_late_says_which_it_is(manager: Manager) -> None
     switched(manager, answer)
     undo = "reconfiguration 1 has switched already; undo it instead, at .../1/undo"
     assert undo == refused(answer.id)
-    changes.end(int(answer.id))
+    take(changes, int(answer.id), TransitionEvent.PROVEN)
     assert undo == refused(answer.id)
     bad = begun(manager, flow, adding(6))
     switched(manager, bad)
-    changes.revert(int(bad.id), why="it fails")
+    take(changes, int(bad.id), TransitionEvent.FAILED, why="it fails")
     assert "reconfiguration 2 is over: it was undone, because it fails" == refused(bad.id)
 
 
@@ -361,7 +361,7 @@ def test_what_adapts_is_refused_while_others_wait_and_a_repair_is_not(manager: M
     with pytest.raises(StateNotReady):
         manager.service.reconfigurations.adapt({flow: text}, apart={}, who="operator")
     assert before == (pictured(manager), rows(manager.store))
-    manager.changes.reconfigurations.revert(int(bad.id), why="it fails")
+    take(manager.changes.reconfigurations, int(bad.id), TransitionEvent.FAILED, why="it fails")
     assert {"add": 1} == config(manager, flow)
     hold(manager)
 

@@ -6,9 +6,10 @@ import pytest
 
 from manager.costs import choice
 from manager.costs.choice import Chooser
+from manager.kernel.transitions import TransitionEvent
 from manager.problem import Conflict
 from merge import Home, Instance
-from tests.manager.managers import Manager
+from tests.manager.managers import Manager, take
 
 SHORT = "s:source{{'source': '{0}'}} > a:map{{'add': 1}} > k:sink"
 LONG = "s:source{{'source': '{0}'}} > a:map{{'add': 1}} > b:count > k:sink"
@@ -41,9 +42,9 @@ def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
         move = manager.changes.moves.begin(chooser.on_request, who="operator")
     except Conflict:
         return frozenset()
-    manager.changes.moves.cut(move.id)
-    manager.changes.moves.take_over(move.id, {job: {} for job in move.left})
-    manager.changes.moves.end(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
+    take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed={job: {} for job in move.left})
+    take(manager.changes.moves, move.id, TransitionEvent.BEGUN)
     return frozenset(step.instance for step in move.steps)
 
 

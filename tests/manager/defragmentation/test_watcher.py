@@ -6,11 +6,11 @@ import pytest
 
 from manager.answers.overview import OperationKind
 from manager.costs.choice import DEFRAGMENTATION_REST, HOLD, Chooser
-from manager.kernel.transitions import Phase
+from manager.kernel.transitions import Phase, TransitionEvent
 from manager.moves.watcher import WATCHER_PERIOD, Watcher
 from manager.use_case import Paging
 from tests.manager.defragmentation.job_reports import instance_of, report
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, take
 
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
 LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -65,9 +65,9 @@ def finish(manager: Manager) -> None:
     """Let the move under way succeed."""
     (moving,) = manager.changes.moves.under_way()
     assert moving is not None
-    manager.changes.moves.cut(moving.move.id)
-    manager.changes.moves.take_over(moving.move.id, {job: {} for job in moving.move.left})
-    manager.changes.moves.end(moving.move.id)
+    take(manager.changes.moves, moving.move.id, TransitionEvent.READY)
+    take(manager.changes.moves, moving.move.id, TransitionEvent.PASSED, passed={job: {} for job in moving.move.left})
+    take(manager.changes.moves, moving.move.id, TransitionEvent.BEGUN)
 
 
 def test_scattered_jobs_are_consolidated_once_it_is_worth_it(manager: Manager) -> None:

@@ -10,9 +10,9 @@ import pytest
 from engine.plan import Bridged, Ingress, Plan
 from engine.plan_messages import CutRequest
 from manager.kernel.older_events import REPEAT_WISH_AFTER, Wish
-from manager.kernel.transitions import Move, MoveStep, Phase, TransitionEvent
+from manager.kernel.transitions import Move, MoveStep, Phase, TransitionEvent, Turn
 from manager.kernel.wanted import Moving
-from manager.moves.turns import CUT_WITHIN, PREPARE_WITHIN, Turn, go_on
+from manager.moves.turns import CUT_WITHIN, PREPARE_WITHIN, go_on
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
 from merge import Instance, JobId
@@ -71,7 +71,7 @@ def test_the_cut_begins_once_all_jobs_are_ready() -> None:
     preparing = moving(Phase.PREPARING)
     waiting = {"in_effect": VERSION - 1}
     ready = (job(OLD, **waiting), job(ALSO_OLD, **waiting))
-    assert [Turn(move=preparing.move, event=TransitionEvent.READY)] == due(preparing, sight(*ready, job(NEW)))
+    assert [Turn(preparing.move, TransitionEvent.READY)] == due(preparing, sight(*ready, job(NEW)))
     for late in (
         (job(OLD, version=VERSION - 1), ready[1], job(NEW)),
         (*ready, job(NEW, in_effect=0)),
@@ -96,7 +96,7 @@ def test_the_new_jobs_take_over_once_all_tasks_have_passed() -> None:
     cutting, wished = moving(Phase.CUTTING), {CUT: NOW}
     first, second = job(OLD, **cut(1, 2, s1=9)), job(ALSO_OLD, **cut(3, b2=4))
     expected = {OLD: {"source/1": 9}, ALSO_OLD: {"bridge/2:out": 4}}
-    assert [Turn(move=cutting.move, event=TransitionEvent.PASSED, passed=expected)] == due(
+    assert [Turn(cutting.move, TransitionEvent.PASSED, passed=expected)] == due(
         cutting, sight(first, second, job(NEW)), wished
     )
     for late in (
@@ -122,9 +122,9 @@ def test_a_job_without_other_tasks_is_not_awaited() -> None:
 def test_a_move_ends_once_all_new_jobs_have_begun() -> None:
     """A move that goes back ends once all old jobs have begun."""
     taking, returning = moving(Phase.TAKING), moving(Phase.RETURNING)
-    assert [Turn(move=taking.move, event=TransitionEvent.BEGUN)] == due(taking, sight(job(NEW)))
+    assert [Turn(taking.move, TransitionEvent.BEGUN)] == due(taking, sight(job(NEW)))
     assert [] == due(taking, sight(job(NEW, in_effect=VERSION - 1)))
-    assert [Turn(move=returning.move, event=TransitionEvent.BEGUN)] == due(returning, sight(job(OLD), job(ALSO_OLD)))
+    assert [Turn(returning.move, TransitionEvent.BEGUN)] == due(returning, sight(job(OLD), job(ALSO_OLD)))
     assert [] == due(returning, sight(job(OLD)))
 
 
@@ -140,7 +140,7 @@ def test_a_late_or_refusing_job_hinders_the_move(phase: Phase, limit: float) -> 
         late.why[-len(f"within {limit:.0f} s") :],
     )
     (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), wished)
-    assert Turn(move=moving(phase).move, event=TransitionEvent.HINDERED, why="job 1 refused: it is full") == refused
+    assert Turn(moving(phase).move, TransitionEvent.HINDERED, "job 1 refused: it is full") == refused
     assert [] == due(moving(Phase.TAKING, 10_000.0), sight(job(NEW, in_effect=0)))
     (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), wished)
     assert isinstance(gave_up, Turn)
@@ -177,4 +177,4 @@ def test_disjoint_moves_proceed_independently() -> None:
     both = (moving(Phase.CUTTING), Moving(move=other, plans=plans, streams=frozenset({"source/9"})))
     seen = sight(job(OLD), job(ALSO_OLD), job(NEW), job(far), job(farther))
     wish = Wish(host="h", wish=CutRequest(cut=CUT, streams=("source/1",)))
-    assert [wish, Turn(move=other, event=TransitionEvent.READY)] == list(go_on(both, seen, {}, NOW))
+    assert [wish, Turn(other, TransitionEvent.READY)] == list(go_on(both, seen, {}, NOW))

@@ -8,11 +8,11 @@ import pytest
 
 from engine.plan import Bridged, Ingress, Plan, Subscribed
 from manager.kernel.older_events import NO_CLEARANCES, Clearances, EndsWanted, look_on
-from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent
+from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring, SentStream
 from manager.observations.reports import HostSeen, JobSeen, Measured, StreamMeasured
 from manager.observations.sight import JobSight, Sight, SpoolEnd
-from manager.reconfigurations.turns import PROVEN_AFTER, ReconfigurationTurn, reconfigure
+from manager.reconfigurations.turns import PROVEN_AFTER, reconfigure
 from merge import Home, Instance, JobId
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -94,7 +94,7 @@ class Service:
 
     def turns(self, now: float) -> list[TransitionEvent]:
         steps = reconfigure([self.going], self.sight, {}, now, self.known)
-        return [step.event for step in steps if isinstance(step, ReconfigurationTurn)]
+        return [step.event for step in steps if isinstance(step, Turn)]
 
     def all_past(self) -> None:
         """Everybody is past, and the ends of the sources are known."""

@@ -10,31 +10,25 @@ from bridge import topics
 from engine.plan import Feed, Plan
 from engine.plan_messages import EndsQuestion, read_plan, read_question
 from manager.answers.overview import EventAnswer
-from manager.kernel.dataflow_life import DataflowNeeds, Need
+from manager.jobs.changes import JobChanges
+from manager.kernel.dataflow_life import CommittedDataflowLookup, DataflowNeeds, Need
 from manager.kernel.live_events import LiveEvents
-from manager.kernel.transitions import Phase, Reconfiguration
+from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.kernel.wanted import ReachedJob, Reconfiguring, WantedJob
 from manager.planner import public_id
 from manager.reconciler import Reconciler
+from manager.reconfigurations.changes import ReconfigurationChanges
 from merge import JobId
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting
 
 
-class Committed:
-    """The wanted jobs and the dataflows, as a test sets them."""
+class Flows(CommittedDataflowLookup):
+    """The dataflows, as a test sets them."""
 
     def __init__(self) -> None:
-        self.jobs: Mapping[str, WantedJob] = {}
         self.flows: dict[str, tuple[Need, ...]] = {}
         self.drains: set[str] = set()
-        self.callbacks: list[Callable[[], None]] = []
-
-    def wanted(self) -> Mapping[str, WantedJob]:
-        return self.jobs
-
-    def on_change(self, notify: Callable[[], None]) -> None:
-        self.callbacks.append(notify)
 
     def every(self) -> frozenset[str]:
         return frozenset(self.flows)
@@ -54,6 +48,28 @@ class Committed:
             if name in self.flows
         }
 
+
+class Committed(JobChanges):
+    """The wanted jobs, as a test sets them, and what was reported of them."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+        self.taken: list[tuple[str, int]] = []
+        self.jobs: Mapping[str, WantedJob] = {}
+        self.callbacks: list[Callable[[], None]] = []
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        return self.jobs
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self.callbacks.append(listener)
+
+    def ended(self, job: str) -> None:
+        self.gone.append(job)
+
+    def fed(self, job: str, version: int) -> None:
+        self.taken.append((job, version))
+
     def commit(self, *plans: Plan, stopped: Collection[str] = ()) -> None:
         """Change the wanted plans."""
         self.jobs = wanting(*plans, stopped=stopped)
@@ -66,11 +82,9 @@ class Driven:
 
     def __init__(self) -> None:
         self.hearing = Hearing()
-        self.committed = Committed()
+        self.committed, self.lookup = Committed(), Flows()
         self.events = LiveEvents(last=0)
         self.leads = True
-        self.gone: list[str] = []
-        self.fed: list[tuple[str, int]] = []
         self.published: list[tuple[str, int | None]] = []
         self.looked = threading.Event()
         self.hearing.broker.swallows = self._note
@@ -78,11 +92,9 @@ class Driven:
             self.committed,
             self.hearing.listener,
             self.events,
-            dataflows=self.committed,
+            dataflows=self.lookup,
             belongs=lambda job: job != "99",
             leads=lambda: self.leads,
-            on_gone=self.gone.append,
-            on_fed=lambda job, version: self.fed.append((job, version)),
             clock=lambda: self.hearing.clock,
         )
 
@@ -186,7 +198,7 @@ def test_a_job_that_is_gone_is_cleaned_and_forgotten(driven: Driven) -> None:
     assert [("1", None)] == driven.look()
     driven.hearing.say_status("1", version=1, term=1, state="stopped")
     driven.look()
-    assert ["1"] == driven.gone
+    assert ["1"] == driven.committed.gone
     assert [] == driven.hearing.broker.retained(["braid/1/jobs/#"])
 
 
@@ -201,11 +213,11 @@ def test_an_unwanted_job_of_this_service_is_stopped(driven: Driven) -> None:
 def test_changes_of_jobs_and_states_of_dataflows_are_reported(driven: Driven) -> None:
     """States found at the first look are not reported."""
     driven.hearing.say_status("1", version=1, term=1, in_effect=1)
-    driven.committed.flows = {"a": (Need(job="1", host="h", version=1, instances=frozenset({7})),)}
+    driven.lookup.flows = {"a": (Need(job="1", host="h", version=1, instances=frozenset({7})),)}
     driven.committed.commit(plan("1"))
     driven.look()
     assert () == driven.events.since(0)
-    driven.committed.flows["b"] = (Need(job="1", host="h", version=2),)
+    driven.lookup.flows["b"] = (Need(job="1", host="h", version=2),)
     driven.committed.commit(plan("1", 2))
     driven.look()
     driven.hearing.say_status("1", version=2, term=1, in_effect=2)
@@ -238,7 +250,7 @@ def test_a_dataflow_whose_stream_is_not_received_is_degraded(driven: Driven) -> 
     say()
     for job, stream in (("1", "p"), ("2", "q")):
         driven.hearing.say_status(job, version=1, term=1, in_effect=1, positions={stream: 4})
-        driven.committed.flows[job] = (Need(job=job, host="h", version=1),)
+        driven.lookup.flows[job] = (Need(job=job, host="h", version=1),)
     driven.committed.commit(plan("1"), plan("2"))
     driven.look()
     for state in ("unsubscribed", "ready", "no room", "ready"):
@@ -257,17 +269,17 @@ def test_every_state_of_a_dataflow_is_reported(driven: Driven) -> None:
     driven.hearing.say_status("1", version=1, term=1, in_effect=1)
     driven.look()
     need = Need(job="1", host="h", version=1)
-    driven.committed.flows = {"a": (need,), "b": (need,), "c": (need,)}
+    driven.lookup.flows = {"a": (need,), "b": (need,), "c": (need,)}
     driven.look()
-    driven.committed.drains = {"a"}
-    del driven.committed.flows["b"]
-    driven.committed.flows["c~2"] = driven.committed.flows.pop("c")
+    driven.lookup.drains = {"a"}
+    del driven.lookup.flows["b"]
+    driven.lookup.flows["c~2"] = driven.lookup.flows.pop("c")
     driven.look()
     driven.look()
     assert ["what its sources had sent is being worked off"] == [
         event.told["reason"] for event in driven.events_of("dataflow") if event.told["state"] == "draining"
     ]
-    driven.committed.drains, driven.committed.flows = set(), {}
+    driven.lookup.drains, driven.lookup.flows = set(), {}
     driven.look()
     reported = states(driven, "dataflow")
     assert [
@@ -349,7 +361,7 @@ def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
 def test_activity_is_counted(driven: Driven) -> None:
     """Counts cover each kind of step, unreadable messages, and dataflows by their last reported state."""
     need = Need(job="1", host="h", version=1, instances=frozenset({7}))
-    driven.committed.flows = {"a": (need,), "b": (need, replace(need, job="2"))}
+    driven.lookup.flows = {"a": (need,), "b": (need, replace(need, job="2"))}
     driven.committed.commit(plan("1"), plan("2"))
     driven.look()
     driven.hearing.say(topics.job("2", "status"), b"no JSON", retain=False)
@@ -367,15 +379,15 @@ def test_feeds_are_taken_once_the_newest_plan_has_run(driven: Driven) -> None:
     fed = replace(plan("1", 4), feeds=(Feed(id=7, instance=2, port="in", events="[{}]"),))
     driven.committed.commit(fed, plan("2", 4))
     driven.look()
-    assert [] == driven.fed
+    assert [] == driven.committed.taken
     for in_effect, expected in ((3, []), (4, [("1", 4)])):
         for job in ("1", "2"):
             driven.hearing.say_status(job, version=4, term=1, in_effect=in_effect)
         driven.look()
-        assert expected == driven.fed
+        assert expected == driven.committed.taken
 
 
-class Proving:
+class Proving(ReconfigurationChanges):
     """One reconfiguration that has switched long ago, and what became of it."""
 
     def __init__(self) -> None:
@@ -400,29 +412,12 @@ class Proving:
             reached=tuple(ReachedJob(job=JobId(job), version=1, raw=frozenset({"p"})) for job in (1, 2)),
         )
 
-    def under_way(self) -> list[Reconfiguring]:
-        return [] if self.ended else [self.going]
+    def under_way(self) -> tuple[Reconfiguring, ...]:
+        return () if self.ended else (self.going,)
 
-    def end(self, reconfiguration: int) -> None:
-        self.ended.append(reconfiguration)
-
-    def proceed(self, reconfiguration: int) -> None:
-        raise AssertionError(reconfiguration)
-
-    def interrupt(self, reconfiguration: int) -> None:
-        raise AssertionError(reconfiguration)
-
-    def switch(self, reconfiguration: int) -> None:
-        raise AssertionError(reconfiguration)
-
-    def prove(self, reconfiguration: int) -> None:
-        raise AssertionError(reconfiguration)
-
-    def give_up(self, reconfiguration: int, *, why: str) -> None:
-        raise AssertionError(f"{reconfiguration}: {why}")
-
-    def revert(self, reconfiguration: int, *, why: str) -> None:
-        raise AssertionError(f"{reconfiguration}: {why}")
+    def take(self, turn: Turn) -> None:
+        assert turn.event is TransitionEvent.PROVEN
+        self.ended.append(turn.transition.id)
 
 
 def test_a_reconfiguration_is_over_once_hosts_have_answered_and_all_jobs_are_past(driven: Driven) -> None:

@@ -22,7 +22,7 @@ from manager.answers.reconfigurations import ReconfigurationForm
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
-from manager.kernel.transitions import Phase
+from manager.kernel.transitions import Phase, TransitionEvent
 from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.rest import examples
 from manager.rest.app import make_app
@@ -38,6 +38,7 @@ from manager.tenants.use_cases import parse_key
 from manager.use_case import Caller, Tools
 from ring.fleet import Carriage, CarriageTurn
 from tests.engine.code.wheels import wheel
+from tests.manager.managers import take
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 from tests.twins.memory_broker import MemoryBroker
@@ -176,8 +177,8 @@ def _reconfigurations(
     """Reconfigurations that are over: one of ann's, one that ann gave up, and one of the poor's."""
     form = ReconfigurationForm(tasks={"plausible": {"config": {"max": 60.0}}})
     changed = int(service.reconfigurations.begin(callers["ann"], places["alone"], form).id)
-    tools.changes.reconfigurations.prove(changed)
-    tools.changes.reconfigurations.end(changed)
+    take(tools.changes.reconfigurations, changed, TransitionEvent.BEGUN)
+    take(tools.changes.reconfigurations, changed, TransitionEvent.PROVEN)
     with tools.store.write() as session:
         row = session.get_one(ReconfigurationRow, changed).model_dump(exclude={"id"})
         known = session.get_one(ReconfiguredRow, (changed, places["alone"])).model_dump()

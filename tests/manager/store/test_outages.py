@@ -14,6 +14,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
 from manager import reconciler as reconciling
+from manager.jobs.changes import JobChanges
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.wanted import WantedJob
 from manager.problem import DatabaseAway
@@ -179,7 +180,7 @@ def test_a_defect_is_no_outage(store: Store) -> None:
         session.execute(text("SELECT * FROM nowhere"))
 
 
-class Reading:
+class Reading(JobChanges):
     """Wants no jobs, and reads the database to find that out."""
 
     def __init__(self, store: Store) -> None:
@@ -191,7 +192,7 @@ class Reading:
         self.looks += 1
         return {}
 
-    def on_change(self, notify: Callable[[], None]) -> None:
+    def on_change(self, listener: Callable[[], None]) -> None:
         """Nothing changes."""
 
 

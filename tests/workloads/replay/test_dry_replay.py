@@ -15,13 +15,14 @@ from engine.plan import SlotState
 from manager.answers.dataflows import Stop
 from manager.costs.choice import Chooser
 from manager.kernel.state import CommittedState
+from manager.kernel.transitions import TransitionEvent
 from manager.problem import Conflict
 from manager.settings import Placement
 from manager.store.database import Store, sqlite_url
 from merge import JobId, Weighed, each_step, works
 from merge.consolidation.defragmentation import forwarded
 from tests.catalogue import CATALOGUE
-from tests.manager.managers import Manager, caller
+from tests.manager.managers import Manager, caller, take
 from tests.strategies import Document, families
 from workloads.replay import dry_replay as replaying
 from workloads.replay.dry_replay import Cost, NotReplayed, dry_rows
@@ -70,9 +71,9 @@ def consolidated(manager: Manager) -> None:
     except Conflict:
         return
     passed: dict[JobId, dict[str, int]] = {job: {} for job in move.left}
-    manager.changes.moves.cut(move.id)
-    manager.changes.moves.take_over(move.id, passed)
-    manager.changes.moves.end(move.id)
+    take(manager.changes.moves, move.id, TransitionEvent.READY)
+    take(manager.changes.moves, move.id, TransitionEvent.PASSED, passed=passed)
+    take(manager.changes.moves, move.id, TransitionEvent.BEGUN)
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,6 @@ def test_a_life_is_reported_whole_and_in_order(served: tuple[Switch, str], sqlit
             hearing.listener,
             events,
             dataflows=CommittedDataflowLookup(committer),
-            on_gone=changes.jobs.ended,
             drains=changes.drains,
         )
 
