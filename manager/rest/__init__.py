@@ -1,6 +1,6 @@
 """REST: the service over HTTP, under `/v1`. Begin with `make_app`.
 
-`routes` and `streams` have a router for each family of use cases. The modules here are what all routes share.
+Each room of the manager has its `routes`. The modules here are what all routes share.
 """
 
 from manager.rest.app import make_app

@@ -273,6 +273,7 @@ async def _paging(
 ThePage = Annotated[Paging, Depends(_paging)]
 Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
+ById = Annotated[Text, Path(alias="id", description="Its id, as lists show it.")]
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
@@ -353,25 +354,25 @@ class SentEvents:
     """One event on each line; else a JSON array."""
 
 
-async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the events in a body: JSON lines or an array."""
-    body = await _read(request, _MOST_EVENT_BYTES, (_LINES, _JSON))
-    return SentEvents(body=body, as_lines=_kind(request) == _LINES)
+def body(most: int, *kinds: str) -> Callable[[Request, TheCaller], Awaitable[bytes]]:
+    """Make the dependency that reads the bytes of a body of one of these kinds, JSON by default."""
+
+    async def read(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - it is read only for a known caller
+        return await _read(request, most, kinds or (_JSON,))
+
+    return read
 
 
-async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a document."""
-    return await _read(request, MOST_DOCUMENT_BYTES)
+document = body(MOST_DOCUMENT_BYTES)
+module = body(MOST_FORM_BYTES)
+wheel = body(MOST_WHEEL_BYTES, OCTETS)
 
 
-async def module(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a module."""
-    return await _read(request, MOST_FORM_BYTES)
-
-
-async def wheel(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a wheel."""
-    return await _read(request, MOST_WHEEL_BYTES, (OCTETS,))
+async def events(
+    request: Request, sent: Annotated[bytes, Depends(body(_MOST_EVENT_BYTES, _LINES, _JSON))]
+) -> SentEvents:
+    """The events in a body: JSON lines or an array."""
+    return SentEvents(body=sent, as_lines=_kind(request) == _LINES)
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
@@ -397,8 +398,8 @@ async def _parse(request: Request, model: type[F], most: int) -> F:
     try:
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise InvalidRequest(_problem(each, raw, model) for each in found) from None
+        wrong = error.errors(include_url=False, include_input=False)
+        raise InvalidRequest(_problem(detail, raw, model) for detail in wrong) from None
 
 
 async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
@@ -426,17 +427,19 @@ def _kind(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
-    if found["type"] == "json_invalid":
+def _problem(detail: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
+    if detail["type"] == "json_invalid":
         return FieldError(
             pointer="",
             code="not-json",
-            message=f"the body is not JSON: {found['ctx']['error']}",
+            message=f"the body is not JSON: {detail['ctx']['error']}",
             remedy="send one JSON object",
         )
-    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(found["loc"]) == 1 else ()
-    code, message, remedy = describe_error(found, known)
-    return FieldError(pointer=pointer(*_place(found["loc"], from_json(raw))), code=code, message=message, remedy=remedy)
+    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(detail["loc"]) == 1 else ()
+    code, message, remedy = describe_error(detail, known)
+    return FieldError(
+        pointer=pointer(*_place(detail["loc"], from_json(raw))), code=code, message=message, remedy=remedy
+    )
 
 
 def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:

@@ -164,7 +164,7 @@ LEFT_OUT = _gauge(
     "left_out", "Jobs, instances, streams and sources without samples of their own, because there are too many.", "of"
 )
 
-METRICS: Sequence[Metric] = tuple(each for each in globals().values() if isinstance(each, Metric))
+METRICS: Sequence[Metric] = tuple(metric for metric in globals().values() if isinstance(metric, Metric))
 """All metrics, in this order."""
 
 
