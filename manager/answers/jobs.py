@@ -28,7 +28,6 @@ class RunningTaskAnswer(Answer):
     events_in: int | None = None
     """The events that it received since then."""
     events_out: int | None = None
-    """The events that it emitted."""
     events_dead: int | None = None
     """The events that it failed on."""
     state_bytes: int | None = None
@@ -85,7 +84,6 @@ class JobAnswer(Answer):
     latency_seconds_p99: float | None = None
     """The 99th percentile of the same."""
     restarts: int = 0
-    """The number of restarts."""
     seen: datetime | None = None
     """When its host last reported on it."""
 
@@ -117,7 +115,6 @@ class HostAnswer(Answer):
     trouble: str = ""
     """Why it offers less than it should, and what to do."""
     release: str = ""
-    """The release of Braid that it runs."""
     seen: datetime | None
 
 
@@ -141,7 +138,6 @@ class WorthOfMoreAnswer(Answer):
     """What one more of something would save, in cores."""
 
     tags: str
-    """The tags that the hosts offer."""
     host: float
     """One more such host."""
     core: float
@@ -276,7 +272,6 @@ class MachineAnswer(Answer):
     image: str = ""
     """The image that its hosts were made from; they offer the tags of that, too."""
     hosts: tuple[CarriedHostAnswer, ...] = ()
-    """The hosts that it carries."""
     keeps: tuple[str, ...] = ()
     """The hosts of others that it has everything of."""
 
@@ -311,16 +306,11 @@ class MoveAnswer(Answer):
     """A move of tasks from job to job that is under way."""
 
     id: str
-    """Its id in the journal."""
     phase: str
     since: datetime
-    """The start of this phase."""
     tasks: int
-    """The number of instances that move."""
     leaves: tuple[str, ...]
-    """The jobs that they leave."""
     joins: tuple[str, ...]
-    """The jobs that they join."""
 
 
 class SavesAnswer(Answer):
@@ -346,7 +336,6 @@ class DefragmentationPreviewAnswer(Answer):
     tasks: int
     """The number of instances that would move; 0 if none would be better off elsewhere."""
     leaves: tuple[str, ...] = ()
-    """The jobs that they would leave."""
     opens: tuple[str, ...] = ()
     """The host of each job that would be opened."""
     jobs: int
@@ -374,6 +363,4 @@ class FragmentationAnswer(Answer):
     latency_seconds: float
     """The latency that the longest path of bridges adds."""
     saves: SavesAnswer
-    """The savings by sharing, packing and defragmenting."""
     move: MoveAnswer | None = None
-    """The move under way."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
-from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Problem, Schema, Source, Visibility, canonicalise
+from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.answers.base import FieldProblem
 from manager.cli import AsJson, Shown, WrongUsage, complain, counted, exit_on_error
@@ -87,7 +87,7 @@ def check(
             "TYPES. May be repeated."
         ),
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Check documents, and count the tasks that each would share with earlier ones."""
     with exit_on_error(as_json=as_json):
@@ -98,9 +98,9 @@ def check(
             registered, catalogue = read_sources(sources), installed_catalogue(types or ())
         except (UnreadableSources, BrokenTaskTypes) as error:
             raise WrongUsage(str(error)) from None
-        found: list[CheckedFile] = []
+        results: list[CheckedFile] = []
         for checked in _checked(files, registered, catalogue, tenant):
-            found.append(checked)
+            results.append(checked)
             for problem in checked.problems:
                 place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
                 complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
@@ -108,8 +108,8 @@ def check(
                 shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
                 typer.echo(f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}")
         if as_json:
-            Shown(data=found, text="").print(as_json=True)
-        if not all(checked.good for checked in found):
+            Shown(data=results, text="").print(as_json=True)
+        if not all(checked.good for checked in results):
             raise typer.Exit(ExitCode.PROBLEMS)
 
 
@@ -118,7 +118,7 @@ def schema() -> None:
     typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
 
 
-def show_version(as_json: AsJson = False) -> None:  # noqa: FBT002 - a flag
+def show_version(as_json: AsJson = False) -> None:
     """Print the version of Braid."""
     installed = version("braid")
     Shown(data={"version": installed}, text=installed).print(as_json=as_json)
@@ -137,7 +137,8 @@ def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue
             )
             yield CheckedFile(file=str(file), good=False, problems=(unreadable,))
         except InvalidDocument as error:
-            yield CheckedFile(file=str(file), good=False, problems=tuple(map(_field_problem, error.problems)))
+            problems = tuple(FieldProblem.model_validate(problem, from_attributes=True) for problem in error.problems)
+            yield CheckedFile(file=str(file), good=False, problems=problems)
         else:
             explanation = explain(running, dataflow, now)
             running.advance(merge(running, dataflow, now))
@@ -151,7 +152,3 @@ def _plain(raw: bytes, canonical: Callable[[bytes], Dataflow]) -> bytes:
         return raw
     dynamic = read_dynamic(raw, canonical=canonical)
     return json.dumps(resolve(dynamic, dynamic.first), ensure_ascii=False).encode()
-
-
-def _field_problem(problem: Problem) -> FieldProblem:
-    return FieldProblem(pointer=problem.pointer, code=problem.code, message=problem.message, remedy=problem.remedy)
