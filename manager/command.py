@@ -117,11 +117,6 @@ def summary(target: str) -> str:
     return (ast.get_docstring(tree) or "").partition("\n\n")[0]
 
 
-def _epilog() -> str:
-    codes = "\n\n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
-    return f"Exit codes\n\n{codes}"
-
-
 def loaded(command: Command) -> Any:
     """The function of a command, or the group that it is; imports its module."""
     module, _, name = command.target.partition(":")
@@ -152,18 +147,18 @@ def lazy(command: Command) -> Callable[[typer.Context], None]:
 
 app = typer.Typer(
     help="Run the streaming dataflows of many tenants as few jobs.",
-    epilog=_epilog(),
+    epilog="\n\n".join(["Exit codes", *(f"{code.value}: {code.meaning}" for code in ExitCode)]),
     no_args_is_help=True,
     add_completion=False,
     # Local variables in a traceback could show secrets.
     pretty_exceptions_show_locals=False,
 )
-for _each in (*COMMANDS, *_installed()):
+for _command in (*COMMANDS, *_installed()):
     app.command(
-        _each.name,
-        help=summary(_each.target),
-        rich_help_panel=_each.panel,
+        _command.name,
+        help=summary(_command.target),
+        rich_help_panel=_command.panel,
         # The command has its own options, including --help.
         add_help_option=False,
         context_settings=PASS_ARGUMENTS,
-    )(lazy(_each))
+    )(lazy(_command))

@@ -45,7 +45,6 @@ class OutputAnswer(Answer):
     """Median age of the events of the last minute when they left, since Braid received the events that caused them.
     None if there were none, or if it is not known."""
     latency_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
 
 
 class Start(StrEnum):

@@ -34,7 +34,6 @@ class DeadLetterGroupAnswer(Answer):
     reason: str
     dead_letters: int
     first: datetime
-    """When the first of them came."""
     last: datetime
 
 

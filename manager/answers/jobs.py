@@ -70,7 +70,6 @@ class JobAnswer(Answer):
     batch_seconds_p50: float | None = None
     """Median duration of the batches of the last minute; None if there were none."""
     batch_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
     events_in_per_second: float | None = None
     """The rate of received events in the last minute; None until it is known."""
     events_out_per_second: float | None = None
@@ -82,7 +81,6 @@ class JobAnswer(Answer):
     latency_seconds_p50: float | None = None
     """Median age of the output events of the last minute, since Braid received the events that caused them."""
     latency_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
     restarts: int = 0
     seen: datetime | None = None
     """When its host last reported on it."""
@@ -156,7 +154,6 @@ class OtherPlaceAnswer(Answer):
     more: float | None = None
     """The cores that this costs more; None if it is not possible."""
     why_not: tuple[str, ...] = ()
-    """Why it is not possible."""
 
 
 class PlacementAnswer(Answer):
@@ -339,7 +336,6 @@ class DefragmentationPreviewAnswer(Answer):
     opens: tuple[str, ...] = ()
     """The host of each job that would be opened."""
     jobs: int
-    """The jobs that there would be."""
     bridges: int
     planned: bool
     """Whether planning chooses which tasks run together; the strategy `plan` does that."""

@@ -29,14 +29,7 @@ class _Sends(Generic[P, A]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Request[A]]: ...
     def __get__(self, client: ServiceConnection | AsyncServiceConnection | None, owner: type) -> Callable[P, Any]:
-        if client is None:
-            return self._request
-
-        @wraps(self._request)
-        def send(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.send(self._request(*args, **kwargs))
-
-        return send
+        return _asking(self._request, None if client is None else client.send)
 
 
 class _Lists(Generic[P, A]):
@@ -52,14 +45,19 @@ class _Lists(Generic[P, A]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Request[Page[A]]]: ...
     def __get__(self, client: ServiceConnection | AsyncServiceConnection | None, owner: type) -> Callable[P, Any]:
-        if client is None:
-            return self._request
+        return _asking(self._request, None if client is None else client.items)
 
-        @wraps(self._request)
-        def items(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.items(self._request(*args, **kwargs))
 
-        return items
+def _asking(request: Callable[P, Any], ask: Callable[[Any], Any] | None) -> Callable[P, Any]:
+    """What asks with the request that a function makes, and looks like that function; itself if nobody asks."""
+    if ask is None:
+        return request
+
+    @wraps(request)
+    def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return ask(request(*args, **kwargs))
+
+    return method
 
 
 class _Methods:

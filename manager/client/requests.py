@@ -140,9 +140,6 @@ def _interval(since: datetime | None, until: datetime | None) -> dict[str, datet
     return {"from": since, "to": until}
 
 
-# Dataflows.
-
-
 def submit(
     document: Document, *, tenant: str | None = None, idempotency_key: str | None = None, start: Start = Start.LATEST
 ) -> Request[SubmitAnswer]:
@@ -245,9 +242,6 @@ def undo_reconfiguration(
     return _request("POST", ReconfigurationAnswer, *path, headers=headers, dry_run=dry_run or None)
 
 
-# Pipelines and dataflows that adapt.
-
-
 def replan(dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> Request[ReplanAnswer]:
     """Plan a running pipeline anew and apply the difference; or preview that."""
     return _request("POST", ReplanAnswer, "dataflows", dataflow, "replan", body=form, dry_run=dry_run or None)
@@ -327,9 +321,6 @@ def remove_wheel(digest: str, *, tenant: str | None = None) -> Request[WheelAnsw
     return _request("DELETE", WheelAnswer, "wheels", digest, tenant=tenant)
 
 
-# Sources, task types and dead letters.
-
-
 def register_source(form: SourceForm | bytes) -> Request[SourceAnswer]:
     """Register a source; bytes, such as those of a file, are sent as they are."""
     return _request("POST", SourceAnswer, "sources", body=form)
@@ -406,9 +397,6 @@ def discard_dead_letter(letter: int, *, alike: bool = False) -> Request[Discarde
 def discard_dead_letters(dataflow: str) -> Request[Discarded]:
     """Discard the dead letters of a dataflow, even a removed one; an operator does so for everyone."""
     return _request("DELETE", Discarded, "dead-letters", dataflow=dataflow)
-
-
-# What runs, and reports.
 
 
 def running_tasks(*, job: str | None = None) -> Request[Page[RunningTaskAnswer]]:
@@ -509,9 +497,6 @@ def operations(*, kind: OperationKind | None = None, subject: str | None = None)
     return _list(Page[OperationAnswer], "operations", kind=kind, subject=subject)
 
 
-# Machines and images.
-
-
 def machines() -> Request[Page[MachineAnswer]]:
     """The machines with the hosts that they carry; operators only."""
     return _list(Page[MachineAnswer], "machines")
@@ -550,9 +535,6 @@ def put_image(name: str, form: ImageForm) -> Request[ImageAnswer]:
 def remove_image(name: str) -> Request[ImageAnswer]:
     """Remove an image; operators only. Its hosts run on with tags of their own. The image as it was."""
     return _request("DELETE", ImageAnswer, "images", name)
-
-
-# Tenants, keys and secrets.
 
 
 def admit(form: TenantForm) -> Request[TenantAnswer]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
@@ -31,8 +31,8 @@ class _SourceForm(BaseModel):
     readers: frozenset[str] = frozenset()
 
 
-class _SourceFile(RootModel[dict[str, _SourceForm]]):
-    """Sources by name."""
+_SOURCE_FILE = TypeAdapter(dict[str, _SourceForm])
+"""Sources by name."""
 
 
 class UnreadableSources(ValueError):
@@ -42,7 +42,7 @@ class UnreadableSources(ValueError):
 def read_sources(path: Path) -> dict[str, Source]:
     """Read sources from a JSON file: `{"name": {"owner": …, "schema": {field: kind}, "visibility": …}}`."""
     try:
-        forms = _SourceFile.model_validate_json(path.read_bytes()).root
+        forms = _SOURCE_FILE.validate_json(path.read_bytes())
     except OSError as error:
         raise UnreadableSources(f"{path}: {error.strerror}; name a file of sources") from error
     except ValidationError as error:
@@ -50,13 +50,7 @@ def read_sources(path: Path) -> dict[str, Source]:
         place = "/".join(map(str, first["loc"]))
         raise UnreadableSources(f"{path}: at /{place}: {first['msg']}; correct the file there") from error
     return {
-        name: Source(
-            name=name,
-            owner=form.owner,
-            schema=Schema.of(form.fields),
-            visibility=form.visibility,
-            readers=form.readers,
-        )
+        name: Source(name=name, schema=Schema.of(form.fields), **form.model_dump(exclude={"fields"}))
         for name, form in forms.items()
     }
 

@@ -5,6 +5,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedIOBase
@@ -181,14 +182,9 @@ def _located(error: NotDone, file: str, chunk: _Chunk) -> NotDone:
     """The error with the lines of the file instead of those of the chunk."""
     if not isinstance(error, Refused) or not error.errors:
         return error
-    return Refused(
-        status=error.status,
-        code=error.code,
-        title=error.title,
-        detail=error.detail,
-        errors=tuple(_of_file(problem, file, chunk) for problem in error.errors),
-        retry_after=error.retry_after,
-    )
+    located = copy(error)
+    located.errors = tuple(_of_file(problem, file, chunk) for problem in error.errors)
+    return located
 
 
 def _of_file(problem: FieldProblem, file: str, chunk: _Chunk) -> FieldProblem:

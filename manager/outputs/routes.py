@@ -1,22 +1,25 @@
 """Routes of outputs: samples as server-sent events, all events as JSON lines, and dead letters."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from manager.answers.base import Page
 from manager.answers.dataflows import OutputEvent, SampleAnswer
 from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
-from manager.outputs.readers import OutputLook, Tail
+from manager.outputs.readers import OutputLook, OutputReader, Tail
 from manager.problem import Conflict, Forbidden, NotFound, QuotaExceeded, StateNotReady
 from manager.rest.dependencies import ById, StillLetIn, Text, TheCaller, ThePage, TheService
 from manager.rest.examples import example
 from manager.rest.openapi import documented, streamed
-from manager.rest.streams import EVENT_STREAM_MEDIA_TYPE, stream_from
+from manager.rest.streams import EVENT_STREAM_MEDIA_TYPE, LONGEST_WAIT, EventFeed, SignsOfLife
 
 router = APIRouter(prefix="/v1", tags=["dead letters"])
 _OfDataflow = Annotated[Text | None, Query(description="Only those of this dataflow. It may be removed.")]
@@ -72,6 +75,7 @@ def discard_dead_letter(service: TheService, caller: TheCaller, letter: ById, al
 _TROUBLES = (Conflict, NotFound, QuotaExceeded, StateNotReady)
 _PACE = 0.2
 """Least seconds between two samples."""
+R = TypeVar("R", bound=OutputReader)
 outputs_router = APIRouter(prefix="/v1", tags=["dataflows"])
 
 
@@ -93,7 +97,7 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     sink: Annotated[Text, Path(description="The task that is the output.")],
 ) -> StreamingResponse:
     """Watch an output: samples of its events from now on, and how many others there are. Its topic has them all."""
-    return await stream_from(
+    return await _stream(
         request,
         lambda: service.dataflows.look(caller, dataflow, sink),
         _sample_pieces,
@@ -108,6 +112,59 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
 def _sample_pieces(look: OutputLook) -> Iterator[str]:
     if (sample := look.take()) is not None:
         yield f"event: sample\ndata: {sample.model_dump_json()}\n\n"
+
+
+class _ClosingStreamResponse(StreamingResponse):
+    """A stream whose reader is closed in any case, even if nobody reads the beginning of the answer."""
+
+    def __init__(self, content: AsyncIterator[str], reader: ExitStack, *, media_type: str) -> None:
+        super().__init__(content, media_type=media_type)
+        self._reader = reader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and have a thread close the reader, because that waits for the broker."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            asyncio.get_running_loop().run_in_executor(None, self._reader.close)
+
+
+async def _stream(  # noqa: PLR0913 - each is a part of the stream
+    request: Request,
+    open_reader: Callable[[], AbstractContextManager[R]],
+    pieces: Callable[[R], Iterable[str]],
+    still_let_in: Callable[[], bool],
+    *,
+    media_type: str,
+    greeting: str,
+    sign: str,
+    pace: float = 0.0,
+) -> StreamingResponse:
+    """Stream the greeting, then the pieces of each news, at least `pace` seconds apart, and signs of life."""
+    feed: EventFeed = request.app.state.feed
+    stack = ExitStack()
+    reader = await asyncio.to_thread(lambda: stack.enter_context(open_reader()))
+
+    async def read_until_over() -> AsyncIterator[str]:
+        loop, news, signs = asyncio.get_running_loop(), asyncio.Event(), SignsOfLife(still_let_in)
+        reader.on_news(lambda: loop.call_soon_threadsafe(news.set))
+        yield greeting
+        while not reader.over and not feed.events.closed:
+            try:
+                await asyncio.wait_for(news.wait(), LONGEST_WAIT)
+            except TimeoutError:
+                pass
+            else:
+                news.clear()
+                for piece in pieces(reader):
+                    yield piece
+                    await asyncio.sleep(pace)
+            if signs.is_due:
+                if not await signs.renew():
+                    return
+                yield sign
+
+    return _ClosingStreamResponse(read_until_over(), stack, media_type=media_type)
 
 
 JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
@@ -139,7 +196,7 @@ async def outputs(  # noqa: PLR0913, PLR0917 - each is a part of the request
     ] = 0,
 ) -> StreamingResponse:
     """Listen to the outputs of a dataflow. Events that a slow reader misses are counted."""
-    return await stream_from(
+    return await _stream(
         request,
         lambda: service.dataflows.tail(caller, dataflow, sink, last=last),
         _line_pieces,

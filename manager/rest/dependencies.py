@@ -59,14 +59,9 @@ def token_in(request: Request) -> str | None:
 
 def keep_token(request: Request, response: Response, token: str) -> None:
     """Set the cookie, so that no script can read it and no other site can use it."""
+    secure = _is_secure(request)
     response.set_cookie(
-        _name(request),
-        token,
-        max_age=SESSION_LIFE,
-        path="/",
-        secure=_is_secure(request),
-        httponly=True,
-        samesite="strict",
+        _name(request), token, max_age=SESSION_LIFE, path="/", secure=secure, httponly=True, samesite="strict"
     )
 
 
@@ -113,7 +108,7 @@ def _is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-MINUTE = 60.0
+RATE_SECONDS = 60.0
 WRONG_KEYS_PER_MINUTE = 60
 MOST_ALLOWANCES = 10_000
 """Allowances that are kept; the one that was used longest ago is full again by then, or is given up."""
@@ -155,11 +150,11 @@ class RequestRates:
         now = self._clock()
         with self._lock:
             left, then = self._left.pop(which, (float(per_minute), now))
-            left = min(float(per_minute), left + (now - then) * per_minute / MINUTE)
+            left = min(float(per_minute), left + (now - then) * per_minute / RATE_SECONDS)
             self._left[which] = (left - 1.0 if left >= 1.0 else left, now)
             if len(self._left) > MOST_ALLOWANCES:
                 self._left.popitem(last=False)
-        return None if left >= 1.0 else (1.0 - left) * MINUTE / per_minute
+        return None if left >= 1.0 else (1.0 - left) * RATE_SECONDS / per_minute
 
 
 MOST_ITEMS = 500
@@ -403,7 +398,11 @@ async def _parse(request: Request, model: type[F], most: int) -> F:
 
 
 async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
-    _check_headers(request, kinds)
+    if _kind(request) not in kinds:
+        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most:
         raise TooLarge(most)
@@ -415,26 +414,14 @@ async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) ->
     return bytes(whole)
 
 
-def _check_headers(request: Request, kinds: Sequence[str]) -> None:
-    if _kind(request) not in kinds:
-        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
-
-
 def _kind(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _problem(detail: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
     if detail["type"] == "json_invalid":
-        return FieldError(
-            pointer="",
-            code="not-json",
-            message=f"the body is not JSON: {detail['ctx']['error']}",
-            remedy="send one JSON object",
-        )
+        message = f"the body is not JSON: {detail['ctx']['error']}"
+        return FieldError(pointer="", code="not-json", message=message, remedy="send one JSON object")
     known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(detail["loc"]) == 1 else ()
     code, message, remedy = describe_error(detail, known)
     return FieldError(

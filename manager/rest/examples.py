@@ -34,24 +34,24 @@ from manager.problem import (
 )
 
 A = TypeVar("A", bound=BaseModel)
-EXAMPLES: dict[str, Any] = json.loads((files("manager.rest") / "examples.json").read_bytes())
-DOCUMENT: dict[str, Any] = EXAMPLES["Document"]
-MODULE_FORM: dict[str, Any] = EXAMPLES["ModuleForm"]
+BODIES: dict[str, Any] = json.loads((files("manager.rest") / "examples.json").read_bytes())
+DOCUMENT: dict[str, Any] = BODIES["Document"]
+MODULE_FORM: dict[str, Any] = BODIES["ModuleForm"]
 SENT_EVENTS = [{"sensor": "s1", "temperature": 21.5}, {"sensor": "s2", "temperature": 19.0}]
 EVENT_LINES = "".join(f"{json.dumps(event)}\n" for event in SENT_EVENTS)
 
 
 def example(model: type[A], name: str = "") -> A:
     """The example of a model, or the one of that name."""
-    return model.model_validate(EXAMPLES[name or model.__name__])
+    return model.model_validate(BODIES[name or model.__name__])
 
 
 def example_of(schema: str, operation: str = "", status: str = "") -> Any:
     """The example of a body with this schema: the operation's own if it has one; None if there is none."""
     for name in (operation if status else "", f"{schema} {status}", schema):
-        if name in EXAMPLES:
-            return EXAMPLES[name]
-    item = EXAMPLES.get(schema.removeprefix("Page_").removesuffix("_"))
+        if name in BODIES:
+            return BODIES[name]
+    item = BODIES.get(schema.removeprefix("Page_").removesuffix("_"))
     return None if item is None else {"items": [item], "next": None}
 
 
@@ -61,13 +61,13 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         Unauthenticated(),
         Forbidden("this is for operators only; ask one"),
         ForeignPage("a page from elsewhere sent the request"),
-        NotFound("dataflow", EXAMPLES["DataflowAnswer"]["id"]),
+        NotFound("dataflow", BODIES["DataflowAnswer"]["id"]),
         MethodNotAllowed("PATCH", ["GET", "PUT", "DELETE"]),
         Conflict("there is a tenant 'ann' already; choose another name"),
         TooLarge(4 * 1024 * 1024),
         UnsupportedMediaType("Content-Type", "text/xml"),
         *(
-            kind([FieldError(**EXAMPLES[kind.__name__])])
+            kind([FieldError(**BODIES[kind.__name__])])
             for kind in (InvalidRequest, InvalidDataflow, InvalidModule, InvalidWheel)
         ),
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),

@@ -1,14 +1,12 @@
 """Streams over REST: signs of life while they are quiet, readers of outputs, and the live events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
-from typing import Annotated, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
-from starlette.types import Receive, Scope, Send
 
 from manager.answers.overview import EventAnswer
 from manager.kernel.live_events import LiveEvents
@@ -17,7 +15,6 @@ from manager.rest.examples import example
 from manager.rest.openapi import streamed
 from manager.use_case import Caller
 
-R = TypeVar("R", bound="Reader")
 QUIET = 15.0
 """Seconds between two signs of life."""
 LONGEST_WAIT = 1.0
@@ -42,70 +39,6 @@ class SignsOfLife:
             return False
         self._last = asyncio.get_running_loop().time()
         return True
-
-
-class Reader(Protocol):
-    """What a stream is read from; `manager.outputs.readers` has them."""
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more comes."""
-
-    def on_news(self, notify: Callable[[], object], /) -> None:
-        """Call back, from any thread, whenever there is something to take."""
-
-
-class _ClosingStreamResponse(StreamingResponse):
-    """A stream whose reader is closed in any case, even if nobody reads the beginning of the answer."""
-
-    def __init__(self, content: AsyncIterator[str], reader: ExitStack, *, media_type: str) -> None:
-        super().__init__(content, media_type=media_type)
-        self._reader = reader
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and have a thread close the reader, because that waits for the broker."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            asyncio.get_running_loop().run_in_executor(None, self._reader.close)
-
-
-async def stream_from(  # noqa: PLR0913 - each is a part of the stream
-    request: Request,
-    open_reader: Callable[[], AbstractContextManager[R]],
-    pieces: Callable[[R], Iterable[str]],
-    still_let_in: Callable[[], bool],
-    *,
-    media_type: str,
-    greeting: str,
-    sign: str,
-    pace: float = 0.0,
-) -> StreamingResponse:
-    """Stream the greeting, then the pieces of each news, at least `pace` seconds apart, and signs of life."""
-    feed: EventFeed = request.app.state.feed
-    stack = ExitStack()
-    reader = await asyncio.to_thread(lambda: stack.enter_context(open_reader()))
-
-    async def read_until_over() -> AsyncIterator[str]:
-        loop, news, signs = asyncio.get_running_loop(), asyncio.Event(), SignsOfLife(still_let_in)
-        reader.on_news(lambda: loop.call_soon_threadsafe(news.set))
-        yield greeting
-        while not reader.over and not feed.events.closed:
-            try:
-                await asyncio.wait_for(news.wait(), LONGEST_WAIT)
-            except TimeoutError:
-                pass
-            else:
-                news.clear()
-                for piece in pieces(reader):
-                    yield piece
-                    await asyncio.sleep(pace)
-            if signs.is_due:
-                if not await signs.renew():
-                    return
-                yield sign
-
-    return _ClosingStreamResponse(read_until_over(), stack, media_type=media_type)
 
 
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"

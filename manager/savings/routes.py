@@ -81,16 +81,9 @@ def time_in(parameter: str, text: str | None) -> datetime | None:
     except ValueError:
         # Such as the 30th of February.
         pass
-    raise InvalidRequest(
-        [
-            FieldError(
-                pointer=pointer("query", parameter),
-                code="no-time",
-                message=f"{quoted(text)} is no time with a zone",
-                remedy="write it as 2026-03-01T12:00:00Z",
-            )
-        ]
-    )
+    message, remedy = f"{quoted(text)} is no time with a zone", "write it as 2026-03-01T12:00:00Z"
+    error = FieldError(pointer=pointer("query", parameter), code="no-time", message=message, remedy=remedy)
+    raise InvalidRequest([error])
 
 
 CSV_MEDIA_TYPE = "text/csv"

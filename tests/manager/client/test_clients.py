@@ -82,7 +82,7 @@ BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
 SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
-ADAPTED = examples.EXAMPLES["AdaptationAnswer"]
+ADAPTED = examples.BODIES["AdaptationAnswer"]
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
 ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
