@@ -127,7 +127,7 @@ mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 schema: $(READY)  ## write docs/dataflow.schema.json anew
 	$(BIN)/braid schema > docs/dataflow.schema.json
 
-client: $(READY)  ## generate the sync client from the async one
+client: $(READY)  ## generate the sync connection of the client from the async one
 	$(BIN)/python -m tests.manager.client.sync_client
 
 docs: $(READY)  ## build the documentation as a site in build/site

@@ -1,15 +1,14 @@
 """The frame of commands: common options, the client, what is shown, errors and exit codes.
 
-The frame of a command that asks the service: common options, the client, errors and exit codes. A command is a
-function from a client and its own parameters to its result. `client_command` adds the common options, prints the
-result, and turns errors into a message on standard error and an exit code.
+A command that asks the service is a function from a client and its own parameters to its result. `client_command` adds
+the common options, prints the result, and turns errors into a message on standard error and an exit code.
 """
 
 import functools
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from rich.text import Text
 
 from dags.json_text import describe_error
 from manager.client.client import Client
-from manager.client.errors import NotDone, Refused, Unreachable
+from manager.client.errors import NotDone, NotUnderstood, Refused, Unreachable
 from manager.exit_codes import ExitCode
 from manager.settings import ClientSettings, WrongSettings, read_client_settings
 
@@ -33,6 +32,11 @@ _WIDE = 10_000
 """The width of tables that are not printed on a screen, so that no cell is cut."""
 _SMALLEST = 0.0005
 _FROM_HERE_WHOLE = 999.5
+
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=BaseModel)
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ class Shown:
             _console().print(self.text, soft_wrap=isinstance(self.text, str | Text))
 
 
-def table(*columns: str, rows: Iterable[Sequence[object]], empty: str) -> RenderableType:
+def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> RenderableType:
     """A table; a sentence instead if there are no rows."""
     shown = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
     for column in shown.columns:
@@ -59,6 +63,19 @@ def table(*columns: str, rows: Iterable[Sequence[object]], empty: str) -> Render
     for row in rows:
         shown.add_row(*(Text(_cell(value)) for value in row))
     return shown if shown.row_count else Text(empty)
+
+
+def listing(items: Iterable[M], empty: str, cells: Callable[[M], Mapping[str, object]]) -> Shown:
+    """A list as a table with a row for each item, whose cells are by their headings."""
+    shown = tuple(items)
+    rows = [cells(item) for item in shown]
+    columns = rows[0] if rows else ()
+    return Shown(data=shown, text=table(*columns, rows=(row.values() for row in rows), empty=empty))
+
+
+def fields(item: BaseModel, *names: str) -> dict[str, object]:
+    """Cells for fields of an item, whose names are their headings."""
+    return {name.replace("_", " "): getattr(item, name) for name in names}
 
 
 def lines(*parts: RenderableType | None) -> RenderableType:
@@ -108,30 +125,23 @@ def _console() -> Console:
 def _plain(data: BaseModel | Sequence[BaseModel] | dict[str, Any]) -> Any:
     if isinstance(data, BaseModel):
         return data.model_dump(mode="json", by_alias=True)
-    return data if isinstance(data, dict) else [_plain(each) for each in data]
+    return data if isinstance(data, dict) else list(map(_plain, data))
 
 
 def _cell(value: object) -> str:
     match value:
-        case None:
-            shown = ""
-        case datetime():
-            shown = moment(value)
+        case None | datetime():
+            return moment(value)
         case bool():
-            shown = "yes" if value else "no"
+            return "yes" if value else "no"
         case float():
-            shown = number(value)
-        case str():
-            shown = value
-        case Iterable():
-            shown = ", ".join(_cell(each) for each in value)
+            return number(value)
+        case Iterable() if not isinstance(value, str):
+            return ", ".join(map(_cell, value))
         case _:
-            shown = str(value)
-    return shown
+            return str(value)
 
 
-P = ParamSpec("P")
-F = TypeVar("F", bound=BaseModel)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 SettingsFile = Annotated[
     Path | None, typer.Option(help="The settings file. Default: BRAID_SETTINGS, else braid.toml in this folder.")
@@ -140,7 +150,7 @@ Url = Annotated[str | None, typer.Option(help="The URL of the service. Default: 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
 File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant to act for; for operators.")]
-_OPTIONS = {"url": (Url, None), "settings": (SettingsFile, None), "as_json": (AsJson, False)}
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 _REFUSALS = {
     401: ExitCode.NOT_ALLOWED,
@@ -153,6 +163,13 @@ _REFUSALS = {
 _SERVER = 500
 
 
+_CLIENT_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "settings": (SettingsFile, None),
+    "as_json": (AsJson, False),
+}
+
+
 class WrongUsage(Exception):
     """An argument or a file is wrong; the message has a line for each problem."""
 
@@ -161,25 +178,50 @@ class MissingKey(Exception):
     """There is no API key to ask the service with."""
 
 
+_CODES: Mapping[type[Exception], str] = {
+    Unreachable: "unreachable",
+    NotUnderstood: "not-understood",
+    MissingKey: "no-key",
+    WrongSettings: "wrong-settings",
+    WrongUsage: "no-use",
+}
+
+
 def client_command(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
     """Make a command of a function that takes a client."""
 
     @functools.wraps(command)
     def run(*args: Any, url: str | None, settings: Path | None, as_json: bool, **options: Any) -> None:
         with exit_on_error(as_json=as_json), _client(read_client_settings({"url": url}, settings)) as client:
-            found = command(client, *args, **options)
-            for shown in (found,) if isinstance(found, Shown) else found:
+            result = command(client, *args, **options)
+            for shown in (result,) if isinstance(result, Shown) else result:
                 shown.print(as_json=as_json)
 
-    signature = inspect.signature(command)
-    own = list(signature.parameters.values())[1:]
+    return with_options(run, _CLIENT_OPTIONS, instead_of=list(inspect.signature(command).parameters)[:1])
+
+
+def with_options(
+    run: Callable[..., Any], options: Mapping[str, tuple[Any, Any]], *, instead_of: Collection[str] = ()
+) -> Callable[..., Any]:
+    """Give a command options of these types and defaults, instead of parameters that it gets in another way."""
+    signature = inspect.signature(run)
+    own = [
+        parameter
+        for name, parameter in signature.parameters.items()
+        if name not in instead_of and name not in options and parameter.kind is not parameter.VAR_KEYWORD
+    ]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in _OPTIONS.items()
+        for name, (kind, default) in options.items()
     ]
     described = signature.replace(parameters=[*own, *added], return_annotation=None)
     setattr(run, "__signature__", described)  # noqa: B010 - functions have it, and their type does not
     return run
+
+
+def group(*, help: str) -> typer.Typer:  # noqa: A002 - `summary` reads it, as an argument of typer
+    """A group of commands."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, help=help)
 
 
 @contextmanager
@@ -187,24 +229,11 @@ def exit_on_error(*, as_json: bool) -> Iterator[None]:
     """Report an error inside, and end the command with its exit code."""
     try:
         yield
-    except NotDone as error:
+    except (NotDone, MissingKey, WrongSettings, WrongUsage) as error:
         _report(error)
-        name = "unreachable" if isinstance(error, Unreachable) else "not-understood"
-        code, problem = exit_code(error), _problem(name, error)
-    except MissingKey as error:
-        complain(str(error))
-        code, problem = ExitCode.NOT_ALLOWED, _problem("no-key", error)
-    except WrongSettings as error:
-        complain(str(error))
-        code, problem = ExitCode.PROBLEMS, _problem("wrong-settings", error)
-    except WrongUsage as error:
-        complain(str(error))
-        code, problem = ExitCode.PROBLEMS, _problem("no-use", error)
-    else:
-        return
-    if as_json:
-        problem.print(as_json=True)
-    raise typer.Exit(code)
+        if as_json:
+            Shown(data={"problem": _problem(error)}, text="").print(as_json=True)
+        raise typer.Exit(exit_code(error)) from None
 
 
 def read_file(path: Path) -> bytes:
@@ -223,9 +252,21 @@ def fill_form(form: type[F], **given: Any) -> F:
         raise WrongUsage("\n".join(_wrong(form, error))) from None
 
 
-def exit_code(error: NotDone) -> ExitCode:
-    """The exit code for an error of the client."""
+def read_json(path: Path, what: str) -> Any:
+    """What a file holds in JSON; `what` is what it should hold."""
+    try:
+        return json.loads(read_file(path))
+    except ValueError as error:
+        raise WrongUsage(f"{path}: it is not JSON: {error}; name a file {what}") from None
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """The exit code for an error."""
     match error:
+        case WrongSettings() | WrongUsage():
+            return ExitCode.PROBLEMS
+        case MissingKey():
+            return ExitCode.NOT_ALLOWED
         case Refused(status=status) if status in _REFUSALS:
             return _REFUSALS[status]
         case Refused(status=status) if status < _SERVER:
@@ -236,8 +277,8 @@ def exit_code(error: NotDone) -> ExitCode:
             return ExitCode.FAILED
 
 
-def _report(error: NotDone) -> None:
-    """Print an error of the client on standard error."""
+def _report(error: Exception) -> None:
+    """Print an error on standard error."""
     if isinstance(error, Refused) and error.errors:
         for problem in error.errors:
             complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
@@ -245,23 +286,24 @@ def _report(error: NotDone) -> None:
         complain(str(error))
 
 
-def _problem(code: str, error: Exception) -> Shown:
-    """The JSON document of an error."""
-    problem: dict[str, Any] = {"code": code, "detail": str(error)}
+def _problem(error: Exception) -> dict[str, Any]:
+    """An error for programs."""
     if isinstance(error, Refused):
-        problem |= {
+        errors = [wrong.model_dump(mode="json") for wrong in error.errors]
+        return {
             "code": error.code,
+            "detail": str(error),
             "status": error.status,
             "title": error.title,
-            "errors": [each.model_dump(mode="json") for each in error.errors],
+            "errors": errors,
         }
-    return Shown(data={"problem": problem}, text="")
+    return {"code": _CODES[type(error)], "detail": str(error)}
 
 
 def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:
-    for each in error.errors(include_url=False, include_input=False):
-        _, message, remedy = describe_error(each, tuple(form.model_fields))
-        yield f"{'/'.join(map(str, each['loc']))}: {message}; {remedy}"
+    for detail in error.errors(include_url=False, include_input=False):
+        _, message, remedy = describe_error(detail, tuple(form.model_fields))
+        yield f"{'/'.join(map(str, detail['loc']))}: {message}; {remedy}"
 
 
 def _client(settings: ClientSettings) -> Client:

@@ -37,53 +37,62 @@ class Command:
     """The heading above it in the help."""
 
 
-def _command(panel: str, name: str, target: str) -> Command:
-    return Command(name=name, target=target, panel=panel)
-
-
-COMMANDS = (
-    _command("Dataflows", "submit", "manager.dataflows.commands:submit"),
-    _command("Dataflows", "replace", "manager.dataflows.commands:replace"),
-    _command("Dataflows", "remove", "manager.dataflows.commands:remove"),
-    _command("Dataflows", "reconfigure", "manager.reconfigurations.commands:reconfigure"),
-    _command("Dataflows", "replan", "manager.pipelines.commands:replan"),
-    _command("Dataflows", "adapt", "manager.adaptation.commands:app"),
-    _command("Dataflows", "list", "manager.dataflows.commands:list_dataflows"),
-    _command("Dataflows", "show", "manager.dataflows.commands:show"),
-    _command("Dataflows", "explain", "manager.dataflows.commands:explain"),
-    _command("Dataflows", "send", "manager.outputs.commands:send"),
-    _command("Dataflows", "tail", "manager.outputs.commands:tail"),
-    _command("Dataflows", "dead-letters", "manager.outputs.commands:app"),
-    _command("Dataflows", "sources", "manager.sources.commands:app"),
-    _command("Dataflows", "modules", "manager.pipelines.commands:app"),
-    _command("Dataflows", "secrets", "manager.tenants.commands:secrets_app"),
-    _command("Jobs and reports", "watch", "manager.jobs.commands:watch"),
-    _command("Jobs and reports", "jobs", "manager.jobs.commands:jobs"),
-    _command("Jobs and reports", "hosts", "manager.jobs.commands:hosts"),
-    _command("Jobs and reports", "machines", "manager.machines.commands:machines_app"),
-    _command("Jobs and reports", "images", "manager.machines.commands:images_app"),
-    _command("Jobs and reports", "placement", "manager.jobs.commands:app"),
-    _command("Jobs and reports", "operations", "manager.jobs.commands:operations"),
-    _command("Jobs and reports", "defragment", "manager.moves.commands:defragment"),
-    _command("Jobs and reports", "savings", "manager.savings.commands:savings"),
-    _command("Jobs and reports", "bill", "manager.savings.commands:bill"),
-    _command("Administration", "tenants", "manager.tenants.commands:tenants_app"),
-    _command("Administration", "keys", "manager.tenants.commands:keys_app"),
-    _command("On this machine", "serve", "manager.process.commands:serve"),
-    _command("On this machine", "entrance", "manager.process.commands:entrance"),
-    _command("On this machine", "backup", "manager.process.commands:backup"),
-    _command("On this machine", "restore", "manager.process.commands:restore"),
-    _command("On this machine", "doctor", "manager.process.commands:doctor"),
-    _command("On this machine", "check", "manager.documents.commands:check"),
-    _command("On this machine", "schema", "manager.documents.commands:schema"),
-    _command("On this machine", "version", "manager.documents.commands:show_version"),
+_PANELS = {
+    "Dataflows": {
+        "submit": "manager.dataflows.commands:submit",
+        "replace": "manager.dataflows.commands:replace",
+        "remove": "manager.dataflows.commands:remove",
+        "reconfigure": "manager.reconfigurations.commands:reconfigure",
+        "replan": "manager.pipelines.commands:replan",
+        "adapt": "manager.adaptation.commands:app",
+        "list": "manager.dataflows.commands:list_dataflows",
+        "show": "manager.dataflows.commands:show",
+        "explain": "manager.dataflows.commands:explain",
+        "send": "manager.outputs.commands:send",
+        "tail": "manager.outputs.commands:tail",
+        "dead-letters": "manager.outputs.commands:app",
+        "sources": "manager.sources.commands:app",
+        "modules": "manager.pipelines.commands:app",
+        "secrets": "manager.tenants.commands:secrets_app",
+    },
+    "Jobs and reports": {
+        "watch": "manager.jobs.commands:watch",
+        "jobs": "manager.jobs.commands:jobs",
+        "hosts": "manager.jobs.commands:hosts",
+        "machines": "manager.machines.commands:machines_app",
+        "images": "manager.machines.commands:images_app",
+        "placement": "manager.jobs.commands:app",
+        "operations": "manager.jobs.commands:operations",
+        "defragment": "manager.moves.commands:defragment",
+        "savings": "manager.savings.commands:savings",
+        "bill": "manager.savings.commands:bill",
+    },
+    "Administration": {
+        "tenants": "manager.tenants.commands:tenants_app",
+        "keys": "manager.tenants.commands:keys_app",
+    },
+    "On this machine": {
+        "serve": "manager.process.commands:serve",
+        "entrance": "manager.process.commands:entrance",
+        "backup": "manager.process.commands:backup",
+        "restore": "manager.process.commands:restore",
+        "doctor": "manager.process.commands:doctor",
+        "check": "manager.documents.commands:check",
+        "schema": "manager.documents.commands:schema",
+        "version": "manager.documents.commands:show_version",
+    },
+}
+COMMANDS = tuple(
+    Command(name=name, target=target, panel=panel)
+    for panel, targets in _PANELS.items()
+    for name, target in targets.items()
 )
 
 
 def _installed() -> tuple[Command, ...]:
     """The commands that installed packages add, including Braid's own package."""
-    found = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
-    return tuple(_command("On this machine", entry.name, entry.value) for entry in found)
+    entries = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    return tuple(Command(name=entry.name, target=entry.value, panel="On this machine") for entry in entries)
 
 
 def summary(target: str) -> str:
@@ -106,11 +115,6 @@ def summary(target: str) -> str:
                 if texts and isinstance(texts[0], ast.Constant):
                     return str(texts[0].value)
     return (ast.get_docstring(tree) or "").partition("\n\n")[0]
-
-
-def _epilog() -> str:
-    codes = "\n\n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
-    return f"Exit codes\n\n{codes}"
 
 
 def loaded(command: Command) -> Any:
@@ -143,18 +147,18 @@ def lazy(command: Command) -> Callable[[typer.Context], None]:
 
 app = typer.Typer(
     help="Run the streaming dataflows of many tenants as few jobs.",
-    epilog=_epilog(),
+    epilog="\n\n".join(["Exit codes", *(f"{code.value}: {code.meaning}" for code in ExitCode)]),
     no_args_is_help=True,
     add_completion=False,
     # Local variables in a traceback could show secrets.
     pretty_exceptions_show_locals=False,
 )
-for _each in (*COMMANDS, *_installed()):
+for _command in (*COMMANDS, *_installed()):
     app.command(
-        _each.name,
-        help=summary(_each.target),
-        rich_help_panel=_each.panel,
+        _command.name,
+        help=summary(_command.target),
+        rich_help_panel=_command.panel,
         # The command has its own options, including --help.
         add_help_option=False,
         context_settings=PASS_ARGUMENTS,
-    )(lazy(_each))
+    )(lazy(_command))

@@ -16,14 +16,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
     ValidationError,
     ValidationInfo,
 )
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dags.json_text import describe_error
 from dags.problems import listed, suggestion
@@ -98,10 +99,10 @@ def _service(value: str) -> str:
     return value.rstrip("/")
 
 
-class _Kept(BaseSettings):
+class _Kept(BaseModel):
     """The settings by which both sides of the service find each other on one machine."""
 
-    model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     root: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         default_factory=lambda: data_folder(os.environ), validate_default=True
@@ -111,18 +112,6 @@ class _Kept(BaseSettings):
     """The address that REST is served on."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 8642
     """The port that REST is served on."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings calls with these five
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """No source of its own: `_read` joins them, so that it knows where each value came from."""
-        return (init_settings,)
 
     @property
     def here(self) -> str:
@@ -144,7 +133,6 @@ class Settings(_Kept):
     """The name of the host that is run besides; `none` runs none, and leaves the jobs to those started elsewhere."""
     tag: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
-        NoDecode,
         BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
     ] = ()
     """What that host offers to tasks that need it, such as gpu."""
@@ -257,10 +245,12 @@ def settings_file(named: Path | None = None) -> Path | None:
     return Path(FILE) if Path(FILE).exists() else None
 
 
-def _read(kind: type[_S], flags: Mapping[str, Any], named: Path | None) -> _S:
-    path = settings_file(named)
+def _read(kind: type[_S], flags: Mapping[str, Any], file: Path | None) -> _S:
+    path = settings_file(file)
     filed = _filed(path) if path is not None else {}
-    environment = dict(EnvSettingsSource(kind)())
+    variables = {variable.upper(): value for variable, value in os.environ.items()}
+    named = {name: variables.get(f"{SETTINGS_PREFIX}{name.upper()}") for name in kind.model_fields}
+    environment = {name: value for name, value in named.items() if value}
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         return kind(**(filed | environment | given))

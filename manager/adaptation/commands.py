@@ -6,10 +6,10 @@ import typer
 from rich.console import RenderableType
 
 from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer
-from manager.cli import File, Id, Shown, WrongUsage, client_command, lines, read_file, table
+from manager.cli import File, Id, Shown, WrongUsage, client_command, group, lines, read_file, table
 from manager.client.client import Client
 
-app = typer.Typer(no_args_is_help=True, help="Show and steer dataflows that adapt.")
+app = group(help="Show and steer dataflows that adapt.")
 _OPEN = {"open": True, "closed": False}
 
 
@@ -38,7 +38,7 @@ def choose(
     ] = None,
 ) -> Shown:
     """Choose by hand. Whatever is not named is left to the service again."""
-    return _shown(client.choose(dataflow, dict(_pair(each) for each in chosen or ())))
+    return _shown(client.choose(dataflow, dict(map(_pair, chosen or ()))))
 
 
 def _pair(text: str) -> tuple[str, str | bool]:
@@ -53,8 +53,8 @@ def _shown(answer: AdaptationAnswer) -> Shown:
 
 
 def _text(answer: AdaptationAnswer) -> RenderableType:
-    rows = [_row(task, each) for task in answer.tasks for each in task.alternates]
-    streams = [(each.stream, "open" if each.open else "closed", each.rule) for each in answer.streams]
+    rows = [_row(task, alternate) for task in answer.tasks for alternate in task.alternates]
+    streams = [(stream.stream, "open" if stream.open else "closed", stream.rule) for stream in answer.streams]
     figures = [
         f"{name} {value:.3g}"
         for name, value in (
@@ -74,7 +74,8 @@ def _text(answer: AdaptationAnswer) -> RenderableType:
     )
 
 
-def _row(task: AdaptiveTaskAnswer, each: AlternateAnswer) -> tuple[object, ...]:
-    state = "runs" if each.name == task.active else "" if each.permitted else "not permitted"
-    cost = f"{each.cost:.3g}{'' if each.measured else ' declared'}"
-    return task.task, each.name, state, f"{each.value:.3g}", cost, f"{each.selectivity:.3g}", task.rule
+def _row(task: AdaptiveTaskAnswer, alternate: AlternateAnswer) -> tuple[object, ...]:
+    state = "runs" if alternate.name == task.active else "" if alternate.permitted else "not permitted"
+    cost = f"{alternate.cost:.3g}{'' if alternate.measured else ' declared'}"
+    value, selectivity = f"{alternate.value:.3g}", f"{alternate.selectivity:.3g}"
+    return task.task, alternate.name, state, value, cost, selectivity, task.rule

@@ -5,38 +5,30 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from manager.answers.adaptations import AdaptationAnswer, ChoiceForm, PolicyForm
-from manager.problem import Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
-from manager.rest.dependencies import TheCaller, TheId, TheService, document, form, in_turn
-from manager.rest.examples import ADAPTATION
+from manager.problem import Conflict, NotFound, StateNotReady
+from manager.rest.dependencies import ById, TheCaller, TheService, document, form, in_turn
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
-_CHANGED = (Conflict, NotFound, StateNotReady, TooLarge, UnsupportedMediaType)
 
 
-@router.get("/adaptation", **documented(ADAPTATION, Conflict, NotFound))
-def adaptation(service: TheService, caller: TheCaller, id: TheId) -> AdaptationAnswer:  # noqa: A002 - its public name
+@router.get("/adaptation", **documented(Conflict, NotFound))
+def adaptation(service: TheService, caller: TheCaller, dataflow: ById) -> AdaptationAnswer:
     """Show what a dynamic dataflow has chosen, and by which figures."""
-    return service.adaptations.get(caller, id)
+    return service.adaptations.get(caller, dataflow)
 
 
-@router.put("/policy", **documented(ADAPTATION, *_CHANGED, body=PolicyForm))
+@router.put("/policy", **documented(Conflict, NotFound, StateNotReady, body=PolicyForm))
 def set_policy(
-    service: TheService,
-    caller: TheCaller,
-    id: TheId,  # noqa: A002 - its public name
-    raw: Annotated[bytes, in_turn(document)],
+    service: TheService, caller: TheCaller, dataflow: ById, raw: Annotated[bytes, in_turn(document)]
 ) -> AdaptationAnswer:
     """Replace the policy of a dynamic dataflow. What runs stays, until the new policy asks for something else."""
-    return service.adaptations.set_policy(caller, id, raw)
+    return service.adaptations.set_policy(caller, dataflow, raw)
 
 
-@router.put("/choice", **documented(ADAPTATION, *_CHANGED, body=ChoiceForm))
+@router.put("/choice", **documented(Conflict, NotFound, StateNotReady, body=ChoiceForm))
 def choose(
-    service: TheService,
-    caller: TheCaller,
-    id: TheId,  # noqa: A002 - its public name
-    sent: Annotated[ChoiceForm, Depends(form(ChoiceForm))],
+    service: TheService, caller: TheCaller, dataflow: ById, sent: Annotated[ChoiceForm, Depends(form(ChoiceForm))]
 ) -> AdaptationAnswer:
     """Choose alternates and streams by hand. What is left out is left to the service again."""
-    return service.adaptations.choose(caller, id, sent.choose)
+    return service.adaptations.choose(caller, dataflow, sent.choose)

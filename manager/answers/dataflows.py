@@ -45,7 +45,6 @@ class OutputAnswer(Answer):
     """Median age of the events of the last minute when they left, since Braid received the events that caused them.
     None if there were none, or if it is not known."""
     latency_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
 
 
 class Start(StrEnum):
@@ -91,7 +90,6 @@ class EndingStreamAnswer(Answer):
     """A stream between jobs that ends with a removal."""
 
     task: str
-    """The task that emits it."""
     instance: int
     port: str
 
@@ -101,7 +99,6 @@ class RemovalAnswer(Answer):
 
     dataflow: str
     stops: tuple[TaskAnswer, ...]
-    """The tasks that no other dataflow needs."""
     goes_on: int
     """The number of its tasks that run on for other dataflows."""
     streams: tuple[EndingStreamAnswer, ...]
@@ -112,10 +109,8 @@ class SampleAnswer(Answer):
     """A sample of the events of an output; made by `manager.outputs.readers`."""
 
     at: datetime
-    """When the manager received it."""
     epoch: int
     first: int
-    """The number of the first event."""
     events: tuple[Any, ...]
     others: int
     """The number of other events since the previous sample, as far as it is known."""
@@ -147,7 +142,6 @@ class Saving(Answer):
     """The predicted saving, in the figures of `SavedAnswer`."""
 
     tasks: int
-    """The tasks that are reused."""
     of_tasks: int = 0
     """All tasks, with equivalent ones counted once."""
     work_by_sharing: float | None = None

@@ -34,7 +34,6 @@ class DeadLetterGroupAnswer(Answer):
     reason: str
     dead_letters: int
     first: datetime
-    """When the first of them came."""
     last: datetime
 
 
@@ -42,7 +41,6 @@ class Discarded(Answer):
     """The result of discarding dead letters."""
 
     dead_letters: int
-    """The number of discarded ones."""
 
 
 class Replayed(Answer):
@@ -51,7 +49,6 @@ class Replayed(Answer):
     dead_letters: int
     """The number of replayed ones. If the task fails again, its events become new dead letters."""
     events: int
-    """The number of events in them."""
     left: int = 0
     """The number that could not be replayed."""
     why_left: str | None = None

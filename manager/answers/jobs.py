@@ -28,7 +28,6 @@ class RunningTaskAnswer(Answer):
     events_in: int | None = None
     """The events that it received since then."""
     events_out: int | None = None
-    """The events that it emitted."""
     events_dead: int | None = None
     """The events that it failed on."""
     state_bytes: int | None = None
@@ -71,7 +70,6 @@ class JobAnswer(Answer):
     batch_seconds_p50: float | None = None
     """Median duration of the batches of the last minute; None if there were none."""
     batch_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
     events_in_per_second: float | None = None
     """The rate of received events in the last minute; None until it is known."""
     events_out_per_second: float | None = None
@@ -83,9 +81,7 @@ class JobAnswer(Answer):
     latency_seconds_p50: float | None = None
     """Median age of the output events of the last minute, since Braid received the events that caused them."""
     latency_seconds_p99: float | None = None
-    """The 99th percentile of the same."""
     restarts: int = 0
-    """The number of restarts."""
     seen: datetime | None = None
     """When its host last reported on it."""
 
@@ -117,7 +113,6 @@ class HostAnswer(Answer):
     trouble: str = ""
     """Why it offers less than it should, and what to do."""
     release: str = ""
-    """The release of Braid that it runs."""
     seen: datetime | None
 
 
@@ -141,7 +136,6 @@ class WorthOfMoreAnswer(Answer):
     """What one more of something would save, in cores."""
 
     tags: str
-    """The tags that the hosts offer."""
     host: float
     """One more such host."""
     core: float
@@ -160,7 +154,6 @@ class OtherPlaceAnswer(Answer):
     more: float | None = None
     """The cores that this costs more; None if it is not possible."""
     why_not: tuple[str, ...] = ()
-    """Why it is not possible."""
 
 
 class PlacementAnswer(Answer):
@@ -276,7 +269,6 @@ class MachineAnswer(Answer):
     image: str = ""
     """The image that its hosts were made from; they offer the tags of that, too."""
     hosts: tuple[CarriedHostAnswer, ...] = ()
-    """The hosts that it carries."""
     keeps: tuple[str, ...] = ()
     """The hosts of others that it has everything of."""
 
@@ -311,16 +303,11 @@ class MoveAnswer(Answer):
     """A move of tasks from job to job that is under way."""
 
     id: str
-    """Its id in the journal."""
     phase: str
     since: datetime
-    """The start of this phase."""
     tasks: int
-    """The number of instances that move."""
     leaves: tuple[str, ...]
-    """The jobs that they leave."""
     joins: tuple[str, ...]
-    """The jobs that they join."""
 
 
 class SavesAnswer(Answer):
@@ -346,11 +333,9 @@ class DefragmentationPreviewAnswer(Answer):
     tasks: int
     """The number of instances that would move; 0 if none would be better off elsewhere."""
     leaves: tuple[str, ...] = ()
-    """The jobs that they would leave."""
     opens: tuple[str, ...] = ()
     """The host of each job that would be opened."""
     jobs: int
-    """The jobs that there would be."""
     bridges: int
     planned: bool
     """Whether planning chooses which tasks run together; the strategy `plan` does that."""
@@ -374,6 +359,4 @@ class FragmentationAnswer(Answer):
     latency_seconds: float
     """The latency that the longest path of bridges adds."""
     saves: SavesAnswer
-    """The savings by sharing, packing and defragmenting."""
     move: MoveAnswer | None = None
-    """The move under way."""

@@ -21,11 +21,8 @@ class JobsOverview(Answer):
     """All jobs together."""
 
     states: dict[str, int]
-    """The number of jobs in each state."""
     troubled: tuple[TroubledJobAnswer, ...]
-    """The first jobs in trouble."""
     in_trouble: int
-    """The number of all jobs in trouble."""
     bridges: int
     """The number of derived streams between jobs."""
     lag_events: int | None = None
@@ -48,13 +45,10 @@ class OverviewAnswer(Answer):
     dataflows: dict[DataflowState, int]
     """The number of dataflows in each state, without removed ones."""
     tasks_submitted: int
-    """The number of tasks in their documents."""
     tasks_running: int
     """The number of running tasks that do their work."""
     submitted_by_kind: KindsAnswer | None = None
-    """The submitted tasks by kind."""
     running_by_kind: KindsAnswer | None = None
-    """The running tasks by kind."""
     jobs: JobsOverview | None = None
     """None for tenants."""
 

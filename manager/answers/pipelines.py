@@ -46,7 +46,6 @@ class WheelAnswer(Answer):
     version: str
     bytes: int
     requires: tuple[str, ...]
-    """What it depends on."""
     sent: datetime
 
 
@@ -54,7 +53,6 @@ class ModuleDetail(ModuleAnswer):
     """A published version of a module with its form."""
 
     form: dict[str, Any]
-    """As it was published."""
 
 
 class PlaceAnswer(Answer):
@@ -102,7 +100,6 @@ class GivenUpModule(Answer):
     module: str
     at: datetime
     reason: str
-    """The failure."""
     outcome: str
     """What took its place, or the reason why nothing did."""
     reconfiguration: str | None = None

@@ -87,7 +87,6 @@ class ReconfigurationScope(Answer):
     tasks: tuple[ChangedTaskAnswer, ...]
     components: tuple[ComponentAnswer, ...]
     jobs: tuple[str, ...]
-    """The jobs that switch."""
     waiting: tuple[str, ...]
     """Those of them that wait for a marker."""
     delay_seconds: float
@@ -124,7 +123,6 @@ class ReconfigurationAnswer(Answer):
     ended: datetime | None = None
     """When it was over: of one that is `done`, when the events from before were gone."""
     undoes: str | None = None
-    """The reconfiguration that it undoes."""
     outcome: str = ""
     """Why it was given up or undone."""
     scope: ReconfigurationScope | None = None

@@ -1,14 +1,7 @@
 """Answers about savings, in sum and over time, and bills, also as CSV.
 
-Savings by sharing, and the shares of tenants and dataflows. CPU is in nanoseconds, because whole numbers add up
-exactly, and in cores: the mean over the metered time.
-
-Bills. CPU is in nanoseconds and money is decimal text, because both add up exactly.
-
-A bill as CSV: a row for each dataflow, and for operators one for the tenants not shown and one for the overhead.
-If an operator asks for all tenants, the rows add up to what was measured. Spreadsheets take a cell that begins
-with a sign for a formula, so such text gets an apostrophe before it, and so does text that begins with an
-apostrophe.
+CPU is in nanoseconds, and the money of bills is decimal text, because both add up exactly. Cores are the mean over the
+metered time.
 """
 
 import csv
@@ -76,7 +69,6 @@ class WholeAnswer(Answer):
     overhead: CpuAnswer
     """The part that is nobody's share."""
     others: CpuAnswer
-    """The shares that are not listed."""
     alone_launched: EstimateAnswer
     """What one job per dataflow would have used."""
     alone_packed: EstimateAnswer
@@ -109,7 +101,6 @@ class PointAnswer(Answer):
     """One step of a series. A field is None if it was not metered, or if the caller may not see it."""
 
     at: datetime
-    """The start of the step."""
     metered_seconds: float
     """The seconds of the step that were metered; cores are means over them."""
     measured: CpuAnswer | None = None
@@ -119,7 +110,6 @@ class PointAnswer(Answer):
     alone_packed: EstimateAnswer | None = None
     """What as few jobs as possible, without sharing, would have used."""
     share: CpuAnswer | None = None
-    """The share of the tenant."""
     alone: EstimateAnswer | None = None
     """What its dataflows would have used in jobs of their own."""
 
@@ -195,19 +185,8 @@ class BillAnswer(Answer):
 
 
 BILL_COLUMNS = (
-    "from",
-    "to",
-    "complete",
-    "kind",
-    "tenant",
-    "dataflow",
-    "name",
-    "cpu_ns",
-    "core_hours",
-    "amount",
-    "currency",
-    "most_cpu_ns",
-    "most_amount",
+    *("from", "to", "complete", "kind", "tenant", "dataflow", "name"),
+    *("cpu_ns", "core_hours", "amount", "currency", "most_cpu_ns", "most_amount"),
 )
 """`kind` is dataflow, others or overhead; `most` is the stand-alone estimate."""
 # The last four are the wide forms of the first.
@@ -215,7 +194,10 @@ _SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "\uff1d", "\uff0b", "\uff0d
 
 
 def as_csv(bill: BillAnswer) -> str:
-    """Write a bill as CSV (RFC 4180)."""
+    """Write a bill as CSV (RFC 4180): a row for each dataflow, and for operators one for all others, and for overhead.
+
+    If an operator asks for all tenants, the rows add up to what was measured.
+    """
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(BILL_COLUMNS)

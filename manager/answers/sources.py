@@ -140,18 +140,12 @@ class SentAnswer(Answer):
 
     source: str
     producer: str
-    """The name of the numbering."""
     next: int
     """The number after the last of them."""
 
 
-class ProducerAnswer(Answer):
-    """The progress of a producer at a source."""
-
-    source: str
-    producer: str
-    next: int
-    """The number that comes next; 0 if the producer is unknown or forgotten."""
+class ProducerAnswer(SentAnswer):
+    """The progress of a producer at a source; the next number is 0 if it is unknown or forgotten."""
 
 
 class Stopped(Answer):

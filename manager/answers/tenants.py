@@ -58,7 +58,6 @@ class PublishingForm(Form):
     """What a tenant may publish besides modules of installed task types."""
 
     code: bool
-    """Modules that are code."""
 
 
 class TenantForm(Form):
@@ -132,9 +131,7 @@ class BrokerCredentials(Answer):
     user: str
     password: str
     reads: tuple[str, ...]
-    """Topics that it may subscribe to."""
     writes: tuple[str, ...]
-    """Topics that it may publish on."""
 
 
 class SessionForm(Form):

@@ -4,8 +4,7 @@ Both send the requests of `manager.client.requests` by the rules of `manager.cli
 `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`.
 """
 
-from manager.client.async_client import AsyncClient
-from manager.client.client import Client
+from manager.client.client import AsyncClient, Client
 from manager.client.errors import NotDone, NotUnderstood, Refused, Unreachable
 
 __all__ = ["AsyncClient", "Client", "NotDone", "NotUnderstood", "Refused", "Unreachable"]

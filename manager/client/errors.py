@@ -6,9 +6,9 @@ differ only in how they send and wait.
 """
 
 import ipaddress
-import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlsplit
@@ -65,7 +65,7 @@ class Refused(NotDone):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default it is unpickled from its message alone, which fails, and blocks a process pool for ever.
-        return _unpickle, (self.__dict__,)
+        return partial(type(self), **self.__dict__), ()
 
 
 class Unreachable(NotDone):
@@ -100,10 +100,6 @@ def refused(answer: httpx.Response) -> Refused:
     )
 
 
-def _unpickle(parts: Mapping[str, Any]) -> Refused:
-    return Refused(**parts)
-
-
 def unreachable(url: str, error: httpx.TransportError, *, unsure: bool) -> Unreachable:
     """Explain an error of the transport; unsure means that the request may have been done all the same."""
     after = "it may have been done all the same, so check before you try again" if unsure else ""
@@ -134,14 +130,14 @@ Document = Mapping[str, Any] | bytes
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
 IDEMPOTENCY_HEADER = "Idempotency-Key"
-_PAGE_SIZE = 100
+Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[A]):
-    """A request; made by the modules beside this one, sent by a client."""
+    """A request; made by `manager.client.requests`, sent by a client."""
 
-    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    method: Method
     path: str
     answer: type[A]
     """The type of its answer."""
@@ -153,11 +149,6 @@ class Request(Generic[A]):
     def idempotent(self) -> bool:
         """Sending it twice does no more than sending it once."""
         return self.method == "GET" or IDEMPOTENCY_HEADER in self.headers or "producer" in self.query
-
-
-def list_request(path: str, answer: type[Page[P]], query: Mapping[str, str] | None = None) -> Request[Page[P]]:
-    """The request for the first page of a list."""
-    return Request(path=path, answer=answer, query={**(query or {}), "limit": str(_PAGE_SIZE)})
 
 
 def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
@@ -172,21 +163,6 @@ def path_to(*parts: str) -> str:
     '/v1/sources/a%2Fb'
     """
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def given(**query: str | None) -> dict[str, str]:
-    """The parameters of a query that are not None."""
-    return {name: value for name, value in query.items() if value is not None}
-
-
-def document_body(document: Document) -> bytes:
-    """The body that carries a document; bytes are sent as they are."""
-    return document if isinstance(document, bytes) else json.dumps(document, ensure_ascii=False).encode()
-
-
-def form_body(form: BaseModel | bytes) -> bytes:
-    """The body that carries a form, without the fields that are left to the service's defaults."""
-    return form if isinstance(form, bytes) else form.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 Sleep = Callable[[float], None]
@@ -220,14 +196,8 @@ _FIRST_WAIT = 0.1
 _TOO_MANY_REQUESTS = 429
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """Wait before going on."""
-
-    seconds: float
-
-
-ExchangeStep = Request[A] | Wait
+ExchangeStep = Request[A] | float
+"""A request to send, or the seconds to wait before going on."""
 Outcome = httpx.Response | httpx.TransportError | None
 """The outcome of a step; None after a wait."""
 
@@ -237,7 +207,7 @@ def exchange(url: str, request: Request[A]) -> Generator[ExchangeStep[A], Outcom
     attempt, waited = 1, 0.0
     outcome = yield request
     while (wait := _wait(request, outcome, attempt)) is not None and waited + wait <= RETRY_PATIENCE:
-        yield Wait(seconds=wait)
+        yield wait
         attempt, waited = attempt + 1, waited + wait
         outcome = yield request
     return _answer(url, request, outcome)

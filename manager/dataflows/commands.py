@@ -27,7 +27,9 @@ from manager.cli import (
     Tenant,
     client_command,
     counted,
+    fields,
     lines,
+    listing,
     moment,
     number,
     read_file,
@@ -56,7 +58,7 @@ def submit(
     start: StartOption = Start.LATEST,
 ) -> Shown:
     """Submit a document, or several together; show what they reuse, and the topics of their outputs."""
-    documents = [read_file(each) for each in file]
+    documents = [read_file(path) for path in file]
     if len(documents) > 1:
         bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
         return Shown(data=bundle, text=lines(*map(_submitted, bundle.dataflows)))
@@ -75,8 +77,8 @@ def replace(client: Client, dataflow: Id, file: File) -> Shown:
 def remove(
     client: Client,
     dataflow: Id,
-    drain: Annotated[bool, typer.Option("--drain", help="First process what its sources have sent so far.")] = False,  # noqa: FBT002 - a flag
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would stop.")] = False,  # noqa: FBT002 - a flag
+    drain: Annotated[bool, typer.Option("--drain", help="First process what its sources have sent so far.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would stop.")] = False,
 ) -> Shown:
     """Remove a dataflow; tasks that no other dataflow uses are paused."""
     if dry_run:
@@ -98,10 +100,9 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     search: Annotated[str | None, typer.Option(help="Only with this text in their name, or with this id.")] = None,
 ) -> Shown:
     """List dataflows, oldest first."""
-    found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
-    rows = ((each.id, each.tenant, each.name, each.state, each.revision, each.submitted, each.reason) for each in found)
+    dataflows = client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search)
     columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no dataflows"))
+    return listing(dataflows, "no dataflows", lambda dataflow: fields(dataflow, *columns))
 
 
 @client_command
@@ -116,12 +117,11 @@ def show(client: Client, dataflow: Id) -> Shown:
 @client_command
 def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOption = Start.LATEST) -> Shown:
     """Show what submitting a document, or several together, would reuse, start and save, without submitting it."""
-    documents = [read_file(each) for each in file]
+    documents = [read_file(path) for path in file]
     if len(documents) > 1:
         bundle = client.explain_together(documents, tenant=tenant, start=start)
-        parts = (
-            part for name, each in zip(file, bundle.documents, strict=True) for part in (f"{name}:", _explained(each))
-        )
+        answers = zip(file, bundle.documents, strict=True)
+        parts = (part for path, answer in answers for part in (f"{path}:", _explained(answer)))
         return Shown(data=bundle, text=lines(*parts, f"together they start {counted(bundle.started, 'task')}"))
     answer = client.explain(documents[0], tenant=tenant, start=start)
     return Shown(data=answer, text=_explained(answer))
@@ -177,26 +177,20 @@ def _heading(answer: DataflowAnswer) -> str:
 
 
 def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
+    reused = (f"since {moment(task.since)}" if task.reused and task.since else task.reused for task in tasks)
     rows = (
-        (
-            each.id,
-            each.type,
-            each.instance or "",
-            f"since {moment(each.since)}" if each.reused and each.since else each.reused,
-            each.failed,
-        )
-        for each in tasks
+        (task.id, task.type, task.instance or "", how, task.failed) for task, how in zip(tasks, reused, strict=True)
     )
     return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
 
 
 def _given_up(answer: DataflowDetail) -> Iterator[str]:
-    for each in answer.given_up:
-        yield f"{each.module} was given up at {moment(each.at)}: {each.reason}; {each.outcome}"
+    for module in answer.given_up:
+        yield f"{module.module} was given up at {moment(module.at)}: {module.reason}; {module.outcome}"
     if answer.unplanned:
         yield f"not planned anew: {answer.unplanned}"
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
-    rows = ((each.sink, each.topic, slashed(each.latency_seconds_p50, each.latency_seconds_p99)) for each in outputs)
+    rows = ((out.sink, out.topic, slashed(out.latency_seconds_p50, out.latency_seconds_p99)) for out in outputs)
     return table("sink", "topic", "latency s p50/p99", rows=rows, empty="no outputs")

@@ -26,17 +26,13 @@ from manager.problem import (
     NotFound,
     QuotaExceeded,
     StateNotReady,
-    TooLarge,
-    UnsupportedMediaType,
 )
-from manager.rest import examples
-from manager.rest import examples as looks
 from manager.rest.dependencies import (
+    ById,
     ForTenant,
     IdempotencyKey,
     Text,
     TheCaller,
-    TheId,
     ThePage,
     TheService,
     document,
@@ -53,18 +49,13 @@ _Start = Annotated[
         "are kept, sharing nothing."
     ),
 ]
-_BODY = (InvalidDataflow, StateNotReady, TooLarge, UnsupportedMediaType)
+_READING = (InvalidDataflow, NotFound, StateNotReady)
+_CHANGING = (*_READING, Conflict, QuotaExceeded)
 
 
 @router.post(
     "/dataflows",
-    **documented(
-        examples.SUBMIT_ANSWER,
-        *(Conflict, NotFound, QuotaExceeded, *_BODY),
-        body=Document,
-        status=201,
-        leads_to={"id": ("dataflow", "replace", "remove")},
-    ),
+    **documented(*_CHANGING, body=Document, status=201, leads_to={"id": ("dataflow", "replace", "remove")}),
 )
 def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -84,7 +75,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
 
 @router.post(
     "/dataflows/bundle",
-    **documented(examples.BUNDLE_ANSWER, *(Conflict, NotFound, QuotaExceeded, *_BODY), body=BundleForm, status=201),
+    **documented(*_CHANGING, body=BundleForm, status=201),
 )
 def submit_bundle(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -96,11 +87,11 @@ def submit_bundle(  # noqa: PLR0913, PLR0917 - each is a part of the request
 ) -> BundleAnswer:
     """Submit several documents together: all of them or none. Pipelines are planned so that they share most."""
     answer = service.bundles.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
-    note(dataflows=[each.id for each in answer.dataflows])
+    note(dataflows=[dataflow.id for dataflow in answer.dataflows])
     return answer
 
 
-@router.get("/dataflows", **documented(examples.DATAFLOW_PAGE, StateNotReady))
+@router.get("/dataflows", **documented(StateNotReady))
 def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
     caller: TheCaller,
@@ -120,40 +111,38 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     return service.dataflows.page(caller, page, tenant=tenant, state=state, name=name, source=source, search=search)
 
 
-@router.get("/dataflows/{id}", **documented(examples.DETAIL, NotFound, StateNotReady))
-def dataflow(service: TheService, caller: TheCaller, id: TheId) -> DataflowDetail:  # noqa: A002 - its public name
+@router.get("/dataflows/{id}", **documented(NotFound, StateNotReady))
+def dataflow(service: TheService, caller: TheCaller, dataflow: ById) -> DataflowDetail:
     """Show a dataflow with its tasks and its document."""
-    return service.dataflows.get(caller, id)
+    return service.dataflows.get(caller, dataflow)
 
 
-@router.put(
-    "/dataflows/{id}", **documented(examples.SUBMIT_ANSWER, Conflict, NotFound, QuotaExceeded, *_BODY, body=Document)
-)
-def replace(service: TheService, caller: TheCaller, id: TheId, raw: _Raw) -> SubmitAnswer:  # noqa: A002 - as above
+@router.put("/dataflows/{id}", **documented(*_CHANGING, body=Document))
+def replace(service: TheService, caller: TheCaller, dataflow: ById, raw: _Raw) -> SubmitAnswer:
     """Replace the document of a dataflow, in one change. Tasks that both documents have keep running."""
-    return service.dataflows.replace(caller, id, raw)
+    return service.dataflows.replace(caller, dataflow, raw)
 
 
-@router.delete("/dataflows/{id}", **documented(examples.DATAFLOW, Conflict, NotFound, StateNotReady))
+@router.delete("/dataflows/{id}", **documented(Conflict, NotFound, StateNotReady))
 def remove(
     service: TheService,
     caller: TheCaller,
-    id: TheId,  # noqa: A002 - as above
+    dataflow: ById,
     stop: Annotated[
         Stop, Query(description="`now` stops it at once; `drain` first processes what its sources have sent so far.")
     ] = Stop.NOW,
 ) -> DataflowAnswer:
     """Remove a dataflow. Its tasks that no other dataflow needs are paused."""
-    return service.dataflows.remove(caller, id, stop)
+    return service.dataflows.remove(caller, dataflow, stop)
 
 
-@router.get("/dataflows/{id}/removal", **documented(looks.REMOVAL, Conflict, NotFound, StateNotReady))
-def foretell_removal(service: TheService, caller: TheCaller, id: TheId) -> RemovalAnswer:  # noqa: A002 - as above
+@router.get("/dataflows/{id}/removal", **documented(Conflict, NotFound, StateNotReady))
+def foretell_removal(service: TheService, caller: TheCaller, dataflow: ById) -> RemovalAnswer:
     """Preview a removal: which tasks would stop, and how many would run on for others. Nothing changes."""
-    return service.dataflows.preview_removal(caller, id)
+    return service.dataflows.preview_removal(caller, dataflow)
 
 
-@router.post("/explain", **documented(examples.EXPLAINED, NotFound, *_BODY, body=Document))
+@router.post("/explain", **documented(*_READING, body=Document))
 def explain(
     service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
 ) -> ExplainAnswer:
@@ -161,7 +150,7 @@ def explain(
     return service.dataflows.explain(caller, raw, tenant=tenant, start=start)
 
 
-@router.post("/explain/bundle", **documented(examples.BUNDLE_EXPLAINED, NotFound, *_BODY, body=BundleForm))
+@router.post("/explain/bundle", **documented(*_READING, body=BundleForm))
 def explain_bundle(
     service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
 ) -> BundleExplainAnswer:

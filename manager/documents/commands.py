@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
-from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Problem, Schema, Source, Visibility, canonicalise
+from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.answers.base import FieldProblem
 from manager.cli import AsJson, Shown, WrongUsage, complain, counted, exit_on_error
@@ -31,8 +31,8 @@ class _SourceForm(BaseModel):
     readers: frozenset[str] = frozenset()
 
 
-class _SourceFile(RootModel[dict[str, _SourceForm]]):
-    """Sources by name."""
+_SOURCE_FILE = TypeAdapter(dict[str, _SourceForm])
+"""Sources by name."""
 
 
 class UnreadableSources(ValueError):
@@ -42,7 +42,7 @@ class UnreadableSources(ValueError):
 def read_sources(path: Path) -> dict[str, Source]:
     """Read sources from a JSON file: `{"name": {"owner": …, "schema": {field: kind}, "visibility": …}}`."""
     try:
-        forms = _SourceFile.model_validate_json(path.read_bytes()).root
+        forms = _SOURCE_FILE.validate_json(path.read_bytes())
     except OSError as error:
         raise UnreadableSources(f"{path}: {error.strerror}; name a file of sources") from error
     except ValidationError as error:
@@ -50,13 +50,7 @@ def read_sources(path: Path) -> dict[str, Source]:
         place = "/".join(map(str, first["loc"]))
         raise UnreadableSources(f"{path}: at /{place}: {first['msg']}; correct the file there") from error
     return {
-        name: Source(
-            name=name,
-            owner=form.owner,
-            schema=Schema.of(form.fields),
-            visibility=form.visibility,
-            readers=form.readers,
-        )
+        name: Source(name=name, schema=Schema.of(form.fields), **form.model_dump(exclude={"fields"}))
         for name, form in forms.items()
     }
 
@@ -87,7 +81,7 @@ def check(
             "TYPES. May be repeated."
         ),
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Check documents, and count the tasks that each would share with earlier ones."""
     with exit_on_error(as_json=as_json):
@@ -98,9 +92,9 @@ def check(
             registered, catalogue = read_sources(sources), installed_catalogue(types or ())
         except (UnreadableSources, BrokenTaskTypes) as error:
             raise WrongUsage(str(error)) from None
-        found: list[CheckedFile] = []
+        results: list[CheckedFile] = []
         for checked in _checked(files, registered, catalogue, tenant):
-            found.append(checked)
+            results.append(checked)
             for problem in checked.problems:
                 place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
                 complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
@@ -108,8 +102,8 @@ def check(
                 shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
                 typer.echo(f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}")
         if as_json:
-            Shown(data=found, text="").print(as_json=True)
-        if not all(checked.good for checked in found):
+            Shown(data=results, text="").print(as_json=True)
+        if not all(checked.good for checked in results):
             raise typer.Exit(ExitCode.PROBLEMS)
 
 
@@ -118,7 +112,7 @@ def schema() -> None:
     typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
 
 
-def show_version(as_json: AsJson = False) -> None:  # noqa: FBT002 - a flag
+def show_version(as_json: AsJson = False) -> None:
     """Print the version of Braid."""
     installed = version("braid")
     Shown(data={"version": installed}, text=installed).print(as_json=as_json)
@@ -137,7 +131,8 @@ def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue
             )
             yield CheckedFile(file=str(file), good=False, problems=(unreadable,))
         except InvalidDocument as error:
-            yield CheckedFile(file=str(file), good=False, problems=tuple(map(_field_problem, error.problems)))
+            problems = tuple(FieldProblem.model_validate(problem, from_attributes=True) for problem in error.problems)
+            yield CheckedFile(file=str(file), good=False, problems=problems)
         else:
             explanation = explain(running, dataflow, now)
             running.advance(merge(running, dataflow, now))
@@ -151,7 +146,3 @@ def _plain(raw: bytes, canonical: Callable[[bytes], Dataflow]) -> bytes:
         return raw
     dynamic = read_dynamic(raw, canonical=canonical)
     return json.dumps(resolve(dynamic, dynamic.first), ensure_ascii=False).encode()
-
-
-def _field_problem(problem: Problem) -> FieldProblem:
-    return FieldProblem(pointer=problem.pointer, code=problem.code, message=problem.message, remedy=problem.remedy)

@@ -9,70 +9,50 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from manager.answers.jobs import OtherPlaceAnswer, PlacementPlanForm
+from manager.answers.jobs import HostAnswer, JobAnswer, OtherPlaceAnswer, PlacementPlanForm
 from manager.answers.overview import OperationKind
-from manager.cli import Id, Shown, client_command, lines, slashed, table
+from manager.cli import Id, Shown, client_command, fields, group, lines, listing, slashed, table
 from manager.client.client import Client
 
 
 @client_command
 def jobs(client: Client) -> Shown:
     """List the jobs, with their plans and the latest status from their hosts."""
-    found = tuple(client.jobs())
-    rows = (
-        (
-            each.job,
-            each.host,
-            each.state,
-            each.version if each.version == each.in_effect else f"{each.version}, {each.in_effect} in effect",
-            each.active,
-            each.paused,
-            f"{each.shards}{' hot' if each.hot_group is not None else ''}",
-            f"{each.pace:g} s",
-            each.batch,
-            slashed(each.batch_seconds_p50, each.batch_seconds_p99),
-            slashed(each.events_in_per_second, each.events_out_per_second),
-            slashed(each.lag_events, each.lag_seconds),
-            slashed(each.latency_seconds_p50, each.latency_seconds_p99),
-            each.restarts,
-            each.seen,
-            each.trouble,
-        )
-        for each in found
-    )
-    columns = (
-        *("job", "host", "state", "plan", "active", "paused", "shards", "pace", "batch", "seconds p50/p99"),
-        *("events/s in/out", "lag events/s", "latency s p50/p99", "restarts", "seen", "trouble"),
-    )
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))
+    return listing(client.jobs(), "no jobs", _job)
+
+
+def _job(job: JobAnswer) -> dict[str, object]:
+    return {
+        **fields(job, "job", "host", "state"),
+        "plan": job.version if job.version == job.in_effect else f"{job.version}, {job.in_effect} in effect",
+        **fields(job, "active", "paused"),
+        "shards": f"{job.shards}{' hot' if job.hot_group is not None else ''}",
+        "pace": f"{job.pace:g} s",
+        "batch": job.batch,
+        "seconds p50/p99": slashed(job.batch_seconds_p50, job.batch_seconds_p99),
+        "events/s in/out": slashed(job.events_in_per_second, job.events_out_per_second),
+        "lag events/s": slashed(job.lag_events, job.lag_seconds),
+        "latency s p50/p99": slashed(job.latency_seconds_p50, job.latency_seconds_p99),
+        **fields(job, "restarts", "seen", "trouble"),
+    }
 
 
 @client_command
 def hosts(client: Client) -> Shown:
     """List the hosts."""
-    found = tuple(client.hosts())
-    rows = (
-        (
-            each.name,
-            each.alive,
-            len(each.jobs),
-            len(each.spools),
-            each.dropped,
-            [f"{name} {seconds:.2f}" for name, seconds in each.cpu.items()],
-            each.cores,
-            each.image,
-            each.tags,
-            each.release,
-            each.seen,
-            each.trouble,
-        )
-        for each in found
-    )
-    columns = (
-        *("host", "alive", "jobs", "spools", "dropped", "CPU seconds", "cores"),
-        *("image", "tags", "release", "seen", "trouble"),
-    )
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no hosts"))
+    return listing(client.hosts(), "no hosts", _host)
+
+
+def _host(host: HostAnswer) -> dict[str, object]:
+    return {
+        "host": host.name,
+        "alive": host.alive,
+        "jobs": len(host.jobs),
+        "spools": len(host.spools),
+        "dropped": host.dropped,
+        "CPU seconds": [f"{name} {seconds:.2f}" for name, seconds in host.cpu.items()],
+        **fields(host, "cores", "image", "tags", "release", "seen", "trouble"),
+    }
 
 
 @client_command
@@ -82,24 +62,15 @@ def operations(
     subject: Annotated[str | None, typer.Option(help="Only about this dataflow, source, tenant or key.")] = None,
 ) -> Shown:
     """List the changes, newest first: when, by whom, and which tasks each started, reused and paused."""
-    found = tuple(client.operations(kind=kind, subject=subject))
-    rows = (
-        (
-            each.id,
-            each.at,
-            each.who,
-            each.kind,
-            each.subject,
-            each.started,
-            each.reused,
-            each.paused,
-            each.seconds,
-            each.note,
-        )
-        for each in found
+    return listing(
+        client.operations(kind=kind, subject=subject),
+        "no operations",
+        lambda operation: {
+            **fields(operation, "id", "at", "who"),
+            "what": operation.kind,
+            **fields(operation, "subject", "started", "reused", "paused", "seconds", "note"),
+        },
     )
-    columns = ("id", "at", "who", "what", "subject", "started", "reused", "paused", "seconds", "note")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no operations"))
 
 
 @client_command
@@ -116,16 +87,7 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Show where a dataflow runs and why, and have other planners plan it.",
-)
-
-
-@app.callback()
-def placement() -> None:
-    """Say where a dataflow runs, and why."""
+app = group(help="Show where a dataflow runs and why, and have other planners plan it.")
 
 
 @app.command()
@@ -140,10 +102,7 @@ def explain(
 ) -> Shown:
     """Show where each task of a dataflow runs and why, what that costs, and what would cost less."""
     answer = client.explain_placement(dataflow, task=task)
-    rows = (
-        (each.task, each.job, each.host, each.image, each.tags, "no" if each.own else "yes", each.why)
-        for each in answer.tasks
-    )
+    rows = ((task.task, task.job, task.host, task.image, task.tags, not task.own, task.why) for task in answer.tasks)
     columns = ("task", "job", "host", "image", "tags", "shared", "why")
     second = "" if answer.second is None else f", and the next cheapest {answer.second:.3f}"
     bound = "" if answer.bound is None else f", and none less than {answer.bound:.3f}"
@@ -155,9 +114,9 @@ def explain(
             f"the cheapest groups cost {answer.cheapest:.3f}{second}{bound}",
             *(f"a host of image {name} would save {saved:.3f} cores" for name, saved in answer.saves.items()),
             *(
-                f"one more host that offers {each.tags} would save {each.host:.3f} cores, "
-                f"and one more core in each {each.core:.3f}"
-                for each in answer.more
+                f"one more host that offers {more.tags} would save {more.host:.3f} cores, "
+                f"and one more core in each {more.core:.3f}"
+                for more in answer.more
             ),
             *([_elsewhere(task, answer.elsewhere)] if task is not None else ()),
         ),
@@ -167,13 +126,13 @@ def explain(
 def _elsewhere(task: str, places: Sequence[OtherPlaceAnswer]) -> RenderableType:
     rows = (
         (
-            each.tags,
-            f"job {each.job}" if each.job else "" if each.joins else "a job of its own",
-            each.joins,
-            None if each.more is None else f"{each.more:.3f}",
-            "; ".join(each.why_not),
+            place.tags,
+            f"job {place.job}" if place.job else "" if place.joins else "a job of its own",
+            place.joins,
+            None if place.more is None else f"{place.more:.3f}",
+            "; ".join(place.why_not),
         )
-        for each in places
+        for place in places
     )
     columns = ("tags", "in", "with", "costs more cores", "why not")
     return table(*columns, rows=rows, empty=f"{task} could be nowhere else")
@@ -182,9 +141,7 @@ def _elsewhere(task: str, places: Sequence[OtherPlaceAnswer]) -> RenderableType:
 @app.command("export")
 @client_command
 def export_placement(
-    client: Client,
-    dataflow: Id,
-    folder: Annotated[Path, typer.Argument(help="The folder to write into.")] = Path(),
+    client: Client, dataflow: Id, folder: Annotated[Path, typer.Argument(help="The folder to write into.")] = Path()
 ) -> Shown:
     """Write where a dataflow may run as PDDL, for other planners: `domain.pddl` and `problem.pddl`."""
     answer = client.export_placement(dataflow)

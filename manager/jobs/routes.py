@@ -19,9 +19,7 @@ from manager.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
-from manager.rest import examples
-from manager.rest import examples as machine_examples
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.rest.dependencies import Named, Text, TheCaller, TheId, ThePage, TheService, form
 from manager.rest.openapi import documented
 
@@ -29,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["running"])
 _NamedImage = Annotated[ImageName, Path(description="The name by which hosts are made from it.")]
 
 
-@router.get("/running/tasks", **documented(examples.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
+@router.get("/running/tasks", **documented(Forbidden, StateNotReady))
 def running_tasks(
     service: TheService,
     caller: TheCaller,
@@ -40,45 +38,43 @@ def running_tasks(
     return service.running.tasks(caller, page, job=job)
 
 
-@router.get("/running/dags", **documented(examples.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
+@router.get("/running/dags", **documented(Forbidden, StateNotReady))
 def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
     return service.running.dags(caller, page)
 
 
-@router.get("/jobs", **documented(examples.JOB_PAGE, Forbidden, StateNotReady))
+@router.get("/jobs", **documented(Forbidden, StateNotReady))
 def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
     """List the jobs, each with its plan and the status that its host reports; operators only."""
     return service.running.jobs(caller, page)
 
 
-@router.get("/jobs/{job}", **documented(examples.JOB, Forbidden, NotFound, StateNotReady))
+@router.get("/jobs/{job}", **documented(Forbidden, NotFound, StateNotReady))
 def job(service: TheService, caller: TheCaller, job: TheId) -> JobAnswer:
     """Show a job; operators only."""
     return service.running.job(caller, job)
 
 
-@router.get("/streams", **documented(examples.STREAM_PAGE, Forbidden, StateNotReady))
+@router.get("/streams", **documented(Forbidden, StateNotReady))
 def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
     """List the derived streams between jobs; operators only."""
     return service.running.streams(caller, page)
 
 
-@router.get("/hosts", **documented(examples.HOST_PAGE, Forbidden))
+@router.get("/hosts", **documented(Forbidden))
 def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
     """List the hosts; operators only."""
     return service.running.hosts(caller, page)
 
 
-@router.get("/machines", **documented(machine_examples.MACHINE_PAGE, Forbidden, StateNotReady))
+@router.get("/machines", **documented(Forbidden, StateNotReady))
 def machines(service: TheService, caller: TheCaller, page: ThePage) -> Page[MachineAnswer]:
     """List the machines with the hosts that they carry, and who has copies of these; operators only."""
     return service.machines.page(caller, page)
 
 
-@router.post(
-    "/machines/{machine}/admit", **documented(machine_examples.MACHINE, Conflict, Forbidden, NotFound, StateNotReady)
-)
+@router.post("/machines/{machine}/admit", **documented(Conflict, Forbidden, NotFound, StateNotReady))
 def admit_machine(
     service: TheService,
     caller: TheCaller,
@@ -92,7 +88,7 @@ def admit_machine(
     return service.machines.admit(caller, machine, key)
 
 
-@router.post("/machines/{machine}/drain", **documented(machine_examples.DRAINING, Forbidden, NotFound, StateNotReady))
+@router.post("/machines/{machine}/drain", **documented(Forbidden, NotFound, StateNotReady))
 def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
     """Have a machine give up all hosts that it carries, and take none; operators only.
 
@@ -101,13 +97,13 @@ def drain_machine(service: TheService, caller: TheCaller, machine: Named) -> Mac
     return service.machines.drain(caller, machine)
 
 
-@router.delete("/machines/{machine}/drain", **documented(machine_examples.MACHINE, Forbidden, NotFound, StateNotReady))
+@router.delete("/machines/{machine}/drain", **documented(Forbidden, NotFound, StateNotReady))
 def undrain_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
     """Let a machine take hosts again; operators only. Its own host is handed back to it after a minute."""
     return service.machines.undrain(caller, machine)
 
 
-@router.delete("/machines/{machine}", **documented(machine_examples.GONE, Conflict, Forbidden, NotFound, StateNotReady))
+@router.delete("/machines/{machine}", **documented(Conflict, Forbidden, NotFound, StateNotReady))
 def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> MachineAnswer:
     """Forget a machine that is gone for good; operators only.
 
@@ -117,16 +113,13 @@ def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> Ma
     return service.machines.forget(caller, machine)
 
 
-@router.get("/images", **documented(machine_examples.IMAGE_PAGE, Forbidden))
+@router.get("/images", **documented(Forbidden))
 def images(service: TheService, caller: TheCaller, page: ThePage) -> Page[ImageAnswer]:
     """List the registered images, each with its hosts; operators only."""
     return service.images.page(caller, page)
 
 
-@router.put(
-    "/images/{name}",
-    **documented(machine_examples.IMAGE, Forbidden, StateNotReady, TooLarge, UnsupportedMediaType, body=ImageForm),
-)
+@router.put("/images/{name}", **documented(Forbidden, StateNotReady, body=ImageForm))
 def put_image(
     service: TheService, caller: TheCaller, name: _NamedImage, sent: Annotated[ImageForm, Depends(form(ImageForm))]
 ) -> ImageAnswer:
@@ -134,16 +127,13 @@ def put_image(
     return service.images.put(caller, name, sent)
 
 
-@router.delete("/images/{name}", **documented(machine_examples.IMAGE, Forbidden, NotFound, StateNotReady))
+@router.delete("/images/{name}", **documented(Forbidden, NotFound, StateNotReady))
 def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> ImageAnswer:
     """Remove an image; operators only. Its hosts run on, and offer nothing but tags of their own."""
     return service.images.remove(caller, name)
 
 
-@router.get(
-    "/dataflows/{dataflow}/placement",
-    **documented(machine_examples.PLACEMENT, Conflict, Forbidden, NotFound, StateNotReady),
-)
+@router.get("/dataflows/{dataflow}/placement", **documented(Conflict, Forbidden, NotFound, StateNotReady))
 def explain_placement(
     service: TheService,
     caller: TheCaller,
@@ -156,10 +146,7 @@ def explain_placement(
     return service.placements.explain(caller, dataflow, task)
 
 
-@router.get(
-    "/dataflows/{dataflow}/placement/pddl",
-    **documented(machine_examples.PLACEMENT_PDDL, Conflict, Forbidden, NotFound, StateNotReady),
-)
+@router.get("/dataflows/{dataflow}/placement/pddl", **documented(Conflict, Forbidden, NotFound, StateNotReady))
 def export_placement(service: TheService, caller: TheCaller, dataflow: TheId) -> PlacementPddlAnswer:
     """Show the tasks that no other dataflow uses as a planning problem in PDDL; operators only."""
     return service.placements.export(caller, dataflow)
@@ -167,11 +154,7 @@ def export_placement(service: TheService, caller: TheCaller, dataflow: TheId) ->
 
 @router.post(
     "/dataflows/{dataflow}/placement/plan",
-    **documented(
-        machine_examples.PLACEMENT_PLAN,
-        *(Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType),
-        body=PlacementPlanForm,
-    ),
+    **documented(Conflict, Forbidden, NotFound, StateNotReady, body=PlacementPlanForm),
 )
 def check_placement_plan(
     service: TheService,

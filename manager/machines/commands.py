@@ -6,7 +6,19 @@ from typing import Annotated
 import typer
 
 from manager.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer
-from manager.cli import AsJson, SettingsFile, Shown, Url, client_command, complain, counted, fill_form, table
+from manager.cli import (
+    AsJson,
+    SettingsFile,
+    Shown,
+    Url,
+    client_command,
+    complain,
+    counted,
+    fields,
+    fill_form,
+    group,
+    listing,
+)
 from manager.client.client import Client
 from manager.exit_codes import ExitCode
 
@@ -21,11 +33,7 @@ Machine = Annotated[str, typer.Argument(help="The machine.", metavar="NAME")]
 
 @machines_app.callback(invoke_without_command=True)
 def machines(
-    context: typer.Context,
-    *,
-    url: Url = None,
-    settings: SettingsFile = None,
-    as_json: AsJson = False,
+    context: typer.Context, *, url: Url = None, settings: SettingsFile = None, as_json: AsJson = False
 ) -> None:
     """List machines, admit them, drain them, and forget them. Without a command they are listed."""
     if context.invoked_subcommand is None:
@@ -36,29 +44,25 @@ def machines(
 @client_command
 def list_machines(client: Client) -> Shown:
     """List the machines with the hosts that they carry, and the machines that have copies of these."""
-    found = tuple(client.machines())
-    rows = (
-        (
-            each.name,
-            each.alive,
-            _state(each),
-            each.zone,
-            each.cores,
-            None if each.load is None else round(each.load, 2),
-            None if each.share is None else f"{each.share:.0%}",
-            each.shares_root_with,
-            [_host(host) for host in each.hosts],
-            each.keeps,
-            _behind(each),
-            _troubles(each),
-        )
-        for each in found
-    )
-    columns = (
-        *("machine", "alive", "state", "zone", "cores", "load", "of the ring"),
-        *("shares root with", "carries", "keeps", "behind bytes", "trouble"),
-    )
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no machines"))
+    return listing(client.machines(), "no machines", _cells)
+
+
+def _cells(machine: MachineAnswer) -> dict[str, object]:
+    states = {"waits": bool(machine.waits), "drains": machine.draining}
+    behind = [host.behind_bytes for host in machine.hosts if host.behind_bytes is not None]
+    return {
+        "machine": machine.name,
+        "alive": machine.alive,
+        "state": [state for state, is_so in states.items() if is_so],
+        **fields(machine, "zone", "cores"),
+        "load": None if machine.load is None else round(machine.load, 2),
+        "of the ring": None if machine.share is None else f"{machine.share:.0%}",
+        "shares root with": machine.shares_root_with,
+        "carries": [_host(host) for host in machine.hosts],
+        "keeps": machine.keeps,
+        "behind bytes": max(behind, default=None),
+        "trouble": _troubles(machine),
+    }
 
 
 @machines_app.command()
@@ -117,7 +121,7 @@ def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
             complain("\n".join(stays))
             raise typer.Exit(ExitCode.CONFLICT)
         time.sleep(_LOOK_EVERY)
-        machine = next((each for each in client.machines() if each.name == machine.name), machine)
+        machine = next((now for now in client.machines() if now.name == machine.name), machine)
     return machine
 
 
@@ -128,11 +132,6 @@ def _host(host: CarriedHostAnswer) -> str:
     return f"{host.name}{load}{copies}{heir}{' under-replicated' if host.under_replicated else ''}"
 
 
-def _state(machine: MachineAnswer) -> str:
-    states = {"waits": bool(machine.waits), "drains": machine.draining}
-    return ", ".join(state for state, is_so in states.items() if is_so)
-
-
 def _troubles(machine: MachineAnswer) -> list[str]:
     waits = [f"{machine.waits} (its key is {machine.key})"] if machine.waits else []
     full = [f"copies leave it: {machine.full}"] if machine.full else []
@@ -141,14 +140,7 @@ def _troubles(machine: MachineAnswer) -> list[str]:
     return waits + full + hosts + copies
 
 
-def _behind(machine: MachineAnswer) -> int | None:
-    known = [host.behind_bytes for host in machine.hosts if host.behind_bytes is not None]
-    return max(known, default=None)
-
-
-images_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List the images that hosts are made from, add and remove them."
-)
+images_app = group(help="List the images that hosts are made from, add and remove them.")
 Image = Annotated[str, typer.Argument(help="The image.", metavar="NAME")]
 
 
@@ -156,10 +148,17 @@ Image = Annotated[str, typer.Argument(help="The image.", metavar="NAME")]
 @client_command
 def list_images(client: Client) -> Shown:
     """List the registered images with their hosts."""
-    found = tuple(client.images())
-    rows = ((each.name, each.tags, each.cores, each.start, each.price, each.most, each.hosts) for each in found)
-    columns = ("image", "tags", "cores", "start s", "price/h", "most", "hosts")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no images"))
+    return listing(
+        client.images(),
+        "no images",
+        lambda image: {
+            "image": image.name,
+            **fields(image, "tags", "cores"),
+            "start s": image.start,
+            "price/h": image.price,
+            **fields(image, "most", "hosts"),
+        },
+    )
 
 
 @images_app.command()

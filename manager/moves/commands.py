@@ -23,10 +23,10 @@ def defragment(
     The outcome is among the operations: `braid operations`.
     """
     if dry_run:
-        found, preview = client.fragmentation(), client.preview_defragmentation()
+        answer, preview = client.fragmentation(), client.preview_defragmentation()
         return Shown(
-            data={**found.model_dump(mode="json"), "preview": preview.model_dump(mode="json")},
-            text=Text(f"{_text(found)}\n{_previewed(preview)}"),
+            data={**answer.model_dump(mode="json"), "preview": preview.model_dump(mode="json")},
+            text=Text(f"{_text(answer)}\n{_previewed(preview)}"),
         )
     move = client.defragment()
     leaves, joins = ", ".join(move.leaves), ", ".join(move.joins)
@@ -36,28 +36,26 @@ def defragment(
     )
 
 
-def _text(found: FragmentationAnswer) -> str:
-    jobs, bridges, paused = (
-        counted(count, noun)
-        for count, noun in ((found.jobs, "job"), (found.bridges, "bridge"), (found.paused, "paused task"))
-    )
-    move = "" if found.move is None else f"{found.move.id} is {found.move.phase}\n"
-    saves = found.saves
+def _text(answer: FragmentationAnswer) -> str:
+    jobs, bridges = counted(answer.jobs, "job"), counted(answer.bridges, "bridge")
+    paused = counted(answer.paused, "paused task")
+    move = "" if answer.move is None else f"{answer.move.id} is {answer.move.phase}\n"
+    saves = answer.saves
     sharing = "" if saves.sharing is None else f" by sharing {number(saves.sharing)},"
     return (
-        f"{jobs}, {found.fewest} needed; {bridges}, at most {found.hops} in a row; {paused}\n"
-        f"estimated cost: {number(found.cores)} cores, {number(found.latency_seconds)} s of latency\n"
+        f"{jobs}, {answer.fewest} needed; {bridges}, at most {answer.hops} in a row; {paused}\n"
+        f"estimated cost: {number(answer.cores)} cores, {number(answer.latency_seconds)} s of latency\n"
         f"{move}cores saved{sharing} by packing {number(saves.packing)}; "
         f"defragmenting would save {number(saves.defragmenting)}; the most: {saves.most or 'none'}"
     )
 
 
-def _previewed(found: DefragmentationPreviewAnswer) -> str:
-    if not found.tasks:
-        return f"nothing would move: {found.why}"
-    opens = ", ".join(found.opens)
+def _previewed(answer: DefragmentationPreviewAnswer) -> str:
+    if not answer.tasks:
+        return f"nothing would move: {answer.why}"
+    opens = ", ".join(answer.opens)
     return (
-        f"{counted(found.tasks, 'task')} would leave jobs {', '.join(found.leaves)} for new ones on {opens}"
-        f"{', as planned' if found.planned else ''}; then there are {counted(found.jobs, 'job')} and "
-        f"{counted(found.bridges, 'bridge')}\n{found.why}"
+        f"{counted(answer.tasks, 'task')} would leave jobs {', '.join(answer.leaves)} for new ones on {opens}"
+        f"{', as planned' if answer.planned else ''}; then there are {counted(answer.jobs, 'job')} and "
+        f"{counted(answer.bridges, 'bridge')}\n{answer.why}"
     )

@@ -5,18 +5,20 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 from rich.text import Text
 
 from manager.answers.base import FieldProblem
-from manager.answers.dataflows import OutputEvent
-from manager.cli import Shown, WrongUsage, client_command, complain, counted, table
+from manager.answers.dataflows import DataflowAnswer, OutputEvent
+from manager.cli import Shown, WrongUsage, client_command, complain, counted, fields, group, listing
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
 from manager.client.requests import ONE_TIME_PREFIX
@@ -65,15 +67,9 @@ def tail(
     last: Annotated[int, typer.Option(min=0, max=1_000, help="Begin with so many past events of each output.")] = 10,
 ) -> Iterator[Shown]:
     """Follow the outputs of a dataflow, one event for each line: the last past ones, then new ones."""
-    found, sinks = _dataflow(client, dataflow)
-    several = sink is None and len(sinks) > 1
-    return _outputs(client, found, sink, last=last, count=count, several=several)
-
-
-def _outputs(  # noqa: PLR0913 - a stream's address, its bounds and its form are six things
-    client: Client, dataflow: str, sink: str | None, *, last: int, count: int | None, several: bool
-) -> Iterator[Shown]:
-    for event in islice(_without_gaps(client.tail(dataflow, sink, last=last)), count):
+    shown_dataflow = _dataflow(client, dataflow)
+    several = sink is None and len(shown_dataflow.outputs) > 1
+    for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
         shown = {"sink": event.sink, "event": event.event} if several else event.event
         data = {"sink": event.sink, "epoch": event.epoch, "number": event.number, "event": event.event}
         yield Shown(data=data, text=Text(_json(shown)))
@@ -88,21 +84,20 @@ def _without_gaps(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:
             yield event
 
 
-def _dataflow(client: Client, named: str) -> tuple[str, tuple[str, ...]]:
-    """The id of a dataflow, and its sinks."""
+def _dataflow(client: Client, named: str) -> DataflowAnswer:
+    """The dataflow with an id, else the one with a name."""
     try:
-        found = client.dataflow(named)
+        return client.dataflow(named)
     except Refused as error:
         if error.status != _NOT_FOUND:
             raise
-        several = tuple(client.dataflows(name=named))
-        if len(several) > 1:
-            listed = ", ".join(each.id for each in several)
-            raise WrongUsage(f"{len(several)} dataflows have the name '{named}': {listed}; use an id") from None
-        if not several:
+        dataflows = tuple(client.dataflows(name=named))
+        if len(dataflows) > 1:
+            ids = ", ".join(dataflow.id for dataflow in dataflows)
+            raise WrongUsage(f"{len(dataflows)} dataflows have the name '{named}': {ids}; use an id") from None
+        if not dataflows:
             raise
-        return several[0].id, tuple(each.sink for each in several[0].outputs)
-    return found.id, tuple(each.sink for each in found.outputs)
+        return dataflows[0]
 
 
 def _json(event: Any) -> str:
@@ -138,9 +133,10 @@ class _Chunk:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     if str(path) == "-":
-        yield sys.stdin.buffer
+        # A stream of bytes with a buffer, which its type does not say.
+        yield cast("BufferedIOBase", sys.stdin.buffer)
         return
     try:
         opened = path.open("rb")
@@ -150,7 +146,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield opened
 
 
-def _chunks(opened: BinaryIO, *, skipped: int) -> Iterator[_Chunk]:
+def _chunks(opened: BufferedIOBase, *, skipped: int) -> Iterator[_Chunk]:
     """The events of a file in chunks, without the first ones, which were sent before."""
     chunk, number, events = _Chunk(), 0, 0
     for lines in _arriving(opened):
@@ -171,10 +167,10 @@ def _chunks(opened: BinaryIO, *, skipped: int) -> Iterator[_Chunk]:
             chunk = _Chunk()
 
 
-def _arriving(opened: BinaryIO) -> Iterator[list[bytes]]:
+def _arriving(opened: BufferedIOBase) -> Iterator[list[bytes]]:
     """The lines of a file as they arrive, at most as many as fit into a chunk."""
     rest = b""
-    while part := _read(opened):
+    while part := opened.read1(_MOST_BYTES):
         *lines, rest = (rest + part).split(b"\n")
         if lines:
             yield lines
@@ -182,46 +178,29 @@ def _arriving(opened: BinaryIO) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _read(opened: Any) -> bytes:
-    part: bytes = opened.read1(_MOST_BYTES)
-    return part
-
-
 def _located(error: NotDone, file: str, chunk: _Chunk) -> NotDone:
     """The error with the lines of the file instead of those of the chunk."""
     if not isinstance(error, Refused) or not error.errors:
         return error
-    return Refused(
-        status=error.status,
-        code=error.code,
-        title=error.title,
-        detail=error.detail,
-        errors=tuple(_of_file(each, file, chunk) for each in error.errors),
-        retry_after=error.retry_after,
-    )
+    located = copy(error)
+    located.errors = tuple(_of_file(problem, file, chunk) for problem in error.errors)
+    return located
 
 
 def _of_file(problem: FieldProblem, file: str, chunk: _Chunk) -> FieldProblem:
     _, place, *_ = [*problem.pointer.split("/"), ""]
     if not place.isdecimal() or int(place) >= len(chunk.numbers):
         return problem
-    line = chunk.numbers[int(place)]
-    update = {
-        "pointer": f"{file}, line {line}",
-        "message": problem.message.replace(f"line {int(place) + 1}: ", "", 1).replace(
-            f"line {int(place) + 1} ", "it ", 1
-        ),
-    }
-    return problem.model_copy(update=update)
+    said = f"line {int(place) + 1}"
+    message = problem.message.replace(f"{said}: ", "", 1).replace(f"{said} ", "it ", 1)
+    pointer = f"{file}, line {chunk.numbers[int(place)]}"
+    return problem.model_copy(update={"pointer": pointer, "message": message})
 
 
 A = TypeVar("A")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="List, group, replay and discard dead letters, the events that tasks could not process.",
-)
+app = group(help="List, group, replay and discard dead letters, the events that tasks could not process.")
+OnlyOf = Annotated[str | None, typer.Option(help="Only of this dataflow.")]
 One = Annotated[int | None, typer.Argument(help="The id of one dead letter.", min=0)]
 AllAlike = Annotated[bool, typer.Option("--alike", help="With it all of the same task with the same reason.")]
 AllOf = Annotated[str | None, typer.Option(help="All of this dataflow, instead of one by its id.")]
@@ -229,32 +208,27 @@ AllOf = Annotated[str | None, typer.Option(help="All of this dataflow, instead o
 
 @app.command("list")
 @client_command
-def list_dead_letters(
-    client: Client, dataflow: Annotated[str | None, typer.Option(help="Only of this dataflow.")] = None
-) -> Shown:
+def list_dead_letters(client: Client, dataflow: OnlyOf = None) -> Shown:
     """List the events that tasks could not process, newest first, with the reasons."""
-    found = tuple(client.dead_letters(dataflow=dataflow))
-    rows = (
-        (each.id, each.at, each.instance, each.port, each.dataflows, len(each.events), each.reason, each.dropped or "")
-        for each in found
+    return listing(
+        client.dead_letters(dataflow=dataflow),
+        "no dead letters",
+        lambda letter: {
+            **fields(letter, "id", "at", "instance", "port", "dataflows"),
+            "events": len(letter.events),
+            "reason": letter.reason,
+            "older dropped": letter.dropped or "",
+        },
     )
-    columns = ("id", "at", "instance", "port", "dataflows", "events", "reason", "older dropped")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no dead letters"))
 
 
 @app.command("groups")
 @client_command
-def list_groups(
-    client: Client, dataflow: Annotated[str | None, typer.Option(help="Only of this dataflow.")] = None
-) -> Shown:
+def list_groups(client: Client, dataflow: OnlyOf = None) -> Shown:
     """List how many there are by task and reason, with the first and the last time; any id of a group stands for it."""
-    found = tuple(client.dead_letter_groups(dataflow=dataflow))
-    rows = (
-        (each.newest, each.instance, each.dataflows, each.dead_letters, each.first, each.last, each.reason)
-        for each in found
-    )
-    columns = ("newest id", "instance", "dataflows", "dead letters", "first", "last", "reason")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no dead letters"))
+    columns = ("instance", "dataflows", "dead_letters", "first", "last", "reason")
+    groups = client.dead_letter_groups(dataflow=dataflow)
+    return listing(groups, "no dead letters", lambda alike: {"newest id": alike.newest, **fields(alike, *columns)})
 
 
 @app.command()

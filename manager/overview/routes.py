@@ -13,40 +13,21 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
 from manager.answers.base import Page
-from manager.answers.dataflows import DataflowState
 from manager.answers.overview import (
-    JobsOverview,
     OperationAnswer,
     OperationKind,
     OverviewAnswer,
     TaskTypeAnswer,
-    TroubledJobAnswer,
 )
 from manager.problem import TROUBLES, Forbidden, InvalidRequest, NotFound, StateNotReady
-from manager.rest import examples
 from manager.rest.dependencies import Text, TheCaller, ThePage, TheService
-from manager.rest.examples import TASK_TYPE_PAGE
 from manager.rest.metrics import READY, RequestCounts
 from manager.rest.openapi import OF_EVERY_CALLER, REQUEST_ID, documented, problems
-
-EXAMPLE = OverviewAnswer(
-    dataflows={DataflowState.RUNNING: 41, DataflowState.DEGRADED: 1},
-    tasks_submitted=312,
-    tasks_running=87,
-    jobs=JobsOverview(
-        states={"died": 1, "running": 2},
-        troubled=(TroubledJobAnswer(job="3", state="died", trouble="disk full"),),
-        in_trouble=1,
-        bridges=4,
-        lag_events=120,
-        lag_seconds=0.4,
-    ),
-)
 
 router = APIRouter(prefix="/v1", tags=["overview"])
 
 
-@router.get("/overview", **documented(EXAMPLE, StateNotReady))
+@router.get("/overview", **documented(StateNotReady))
 def overview(service: TheService, caller: TheCaller) -> OverviewAnswer:
     """Count dataflows, tasks and jobs. A tenant sees only its own."""
     return service.overview.counts(caller)
@@ -55,7 +36,7 @@ def overview(service: TheService, caller: TheCaller) -> OverviewAnswer:
 operations_router = APIRouter(prefix="/v1", tags=["operations"])
 
 
-@operations_router.get("/operations", **documented(examples.OPERATION_PAGE))
+@operations_router.get("/operations", **documented())
 def operations(
     service: TheService,
     caller: TheCaller,
@@ -70,7 +51,7 @@ def operations(
 task_types_router = APIRouter(prefix="/v1", tags=["task types"])
 
 
-@task_types_router.get("/task-types", **documented(TASK_TYPE_PAGE))
+@task_types_router.get("/task-types", **documented())
 def task_types(
     service: TheService,
     _caller: TheCaller,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from packaging.utils import parse_wheel_filename
@@ -13,22 +13,32 @@ from rich.console import RenderableType
 from manager.answers.pipelines import (
     FallbackAnswer,
     ModuleAnswer,
-    ModuleDetail,
     PlanAnswer,
-    ReplanAnswer,
     ReplanForm,
     ReplanKind,
 )
-from manager.cli import File, Id, Shown, WrongUsage, client_command, fill_form, lines, moment, read_file, table
+from manager.cli import (
+    DryRun,
+    File,
+    Id,
+    Shown,
+    WrongUsage,
+    client_command,
+    fields,
+    fill_form,
+    group,
+    lines,
+    listing,
+    moment,
+    read_file,
+    read_json,
+    table,
+)
 from manager.client.client import Client
 from planning.constraint import ModuleShape
 from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Publish modules, list, show, deprecate and vouch for them; and their wheels.",
-)
+app = group(help="Publish modules, list, show, deprecate and vouch for them; and their wheels.")
 Version = Annotated[str, typer.Argument(help="A version of a module, such as clean@2.")]
 OfTenant = Annotated[str | None, typer.Option(help="The tenant whose module it is; for operators.")]
 
@@ -42,8 +52,8 @@ def publish(
 ) -> Shown:
     """Publish a version of a module from a JSON file; it never changes."""
     form = read_file(file)
-    for each in _required(form, wheels):
-        client.put_wheel(read_file(each))
+    for wheel in _required(form, wheels):
+        client.put_wheel(read_file(wheel))
     answer = client.publish_module(form)
     whom = f"{answer.owner} alone" if answer.owner else "everybody"
     return Shown(data=answer, text=f"{_named(answer)} is published, for {whom}")
@@ -63,8 +73,7 @@ def list_modules(  # noqa: PLR0913 - each is a filter
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's; for operators.")] = None,
 ) -> Shown:
     """List the versions of modules that you may use."""
-    found = tuple(client.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated))
-    return Shown(data=found, text=_table(found))
+    return _listed(client.modules(tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated))
 
 
 @app.command()
@@ -76,10 +85,11 @@ def show(
 ) -> Shown:
     """Show the versions of a module, or one version with its form."""
     if "@" not in module:
-        found = tuple(client.module_versions(module, tenant=tenant))
-        return Shown(data=found, text=_table(found))
+        return _listed(client.module_versions(module, tenant=tenant))
     answer = client.module(*_parsed(module), tenant=tenant)
-    return Shown(data=answer, text=lines(_described(answer), json.dumps(answer.form, ensure_ascii=False, indent=2)))
+    ended = f", deprecated {moment(answer.deprecated)}" if answer.deprecated else ""
+    heading = f"{_named(answer)} of {answer.owner or 'an operator'}, published {moment(answer.published)}{ended}"
+    return Shown(data=answer, text=lines(heading, json.dumps(answer.form, ensure_ascii=False, indent=2)))
 
 
 @app.command()
@@ -94,10 +104,16 @@ def deprecate(client: Client, version: Version, tenant: OfTenant = None) -> Show
 @client_command
 def wheels(client: Client, tenant: OfTenant = None) -> Shown:
     """List the wheels that were sent with modules."""
-    found = tuple(client.wheels(tenant=tenant))
-    rows = ((each.name, each.version, each.owner or "operators", each.bytes, each.sent, each.digest) for each in found)
-    columns = ("package", "version", "owner", "bytes", "sent", "digest")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no wheels"))
+    return listing(
+        client.wheels(tenant=tenant),
+        "no wheels",
+        lambda wheel: {
+            "package": wheel.name,
+            "version": wheel.version,
+            "owner": wheel.owner or "operators",
+            **fields(wheel, "bytes", "sent", "digest"),
+        },
+    )
 
 
 @app.command("remove-wheel")
@@ -153,7 +169,7 @@ def _required(form: bytes, folder: Path | None) -> Iterator[Path]:
             name, version, _, _ = parse_wheel_filename(path.name)
         except ValueError as error:
             raise WrongUsage(f"{path}: {error}; leave the name of a wheel as it was built") from None
-        if any((name, version) == (each, PackageVersion(number)) for each, number in pins):
+        if any((name, version) == (wanted, PackageVersion(number)) for wanted, number in pins):
             yield path
 
 
@@ -161,30 +177,18 @@ def _named(module: ModuleAnswer) -> str:
     return f"{module.name}@{module.version}"
 
 
-def _described(module: ModuleDetail) -> str:
-    whose = module.owner or "an operator"
-    ended = f", deprecated {moment(module.deprecated)}" if module.deprecated else ""
-    return f"{_named(module)} of {whose}, published {moment(module.published)}{ended}"
-
-
-def _table(modules: Iterable[ModuleAnswer]) -> RenderableType:
-    rows = (
-        (
-            _named(each),
-            each.owner or "operators",
-            each.shape,
-            each.type,
-            each.tags,
-            each.cost,
-            each.quality,
-            each.published,
-            each.deprecated,
-            each.vouched if each.type in {CODE_TYPE, CONNECTING_TYPE} else None,
-        )
-        for each in modules
+def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
+    columns = ("shape", "type", "tags", "cost", "quality", "published", "deprecated")
+    return listing(
+        modules,
+        "no modules",
+        lambda module: {
+            "module": _named(module),
+            "owner": module.owner or "operators",
+            **fields(module, *columns),
+            "vouched": module.vouched if module.type in {CODE_TYPE, CONNECTING_TYPE} else None,
+        },
     )
-    columns = ("module", "owner", "shape", "type", "tags", "cost", "quality", "published", "deprecated", "vouched")
-    return table(*columns, rows=rows, empty="no modules")
 
 
 _HOW = {
@@ -208,41 +212,28 @@ def replan(  # noqa: PLR0913 - each is an option
         list[str] | None,
         typer.Option(metavar="MODULE", help="A module not to use, such as one that fails; may be repeated."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-) -> Iterator[Shown]:
+    dry_run: DryRun = False,
+) -> Shown:
     """Plan a running pipeline anew, with the modules that there are now, and apply the difference."""
-    form = fill_form(ReplanForm, pipeline=None if file is None else _pipeline(file), prefer=prefer, without=without)
+    pipeline = None if file is None else read_json(file, "with a pipeline")
+    form = fill_form(ReplanForm, pipeline=pipeline, prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)
-    yield Shown(data=answer, text=_text(answer))
-
-
-def _text(answer: ReplanAnswer) -> RenderableType:
     changed = f"changed: {', '.join(answer.changed)}" if answer.changed else ""
     why = f", because {answer.why}" if answer.why else ""
-    return lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}{why}", changed)
-
-
-def _pipeline(file: Path) -> Any:
-    try:
-        return json.loads(read_file(file))
-    except ValueError as error:
-        raise WrongUsage(f"{file}: it is not JSON: {error}; name a file with a pipeline") from None
+    text = lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}{why}", changed)
+    return Shown(data=answer, text=text)
 
 
 def plan_text(plan: PlanAnswer) -> RenderableType:
     """A plan as a table of its places, and where it is known what would happen if a module failed."""
-    others = any(place.alternatives for place in plan.places)
-    places = table(
-        "place",
-        "module",
-        *(["as good"] if others else []),
-        rows=[
-            (place.id, place.module or "nothing", *([", ".join(place.alternatives)] if others else []))
-            for place in plan.places
-        ],
-        empty="The pipeline has no open places.",
-    )
-    fallbacks = [(each.module, _instead(each)) for each in plan.fallbacks]
+    rows: list[tuple[object, ...]] = [
+        (place.id, place.module or "nothing", place.alternatives) for place in plan.places
+    ]
+    columns: tuple[str, ...] = ("place", "module", "as good")
+    if not any(place.alternatives for place in plan.places):
+        rows, columns = [row[:2] for row in rows], columns[:2]
+    places = table(*columns, rows=rows, empty="The pipeline has no open places.")
+    fallbacks = [(fallback.module, _instead(fallback)) for fallback in plan.fallbacks]
     return lines(places, table("if this fails", "then", rows=fallbacks, empty="") if fallbacks else None)
 
 

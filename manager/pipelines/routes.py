@@ -17,7 +17,7 @@ from manager.problem import (
     TooLarge,
     UnsupportedMediaType,
 )
-from manager.rest import dependencies, examples
+from manager.rest import dependencies
 from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
 from planning.constraint import ModuleShape
@@ -28,18 +28,9 @@ Version = Annotated[int, Path(ge=1, le=MOST_VERSION, description="The version.")
 OfTenant = Annotated[
     ForTenant, Query(description="The tenant whose module it is. Only operators need it, and not for their own.")
 ]
-_VOUCHING = (Conflict, Forbidden, NotFound)
 
 
-@router.post(
-    "/modules",
-    **documented(
-        examples.MODULE_DETAIL,
-        *(Conflict, Forbidden, InvalidModule, TooLarge, UnsupportedMediaType),
-        body=ModuleForm,
-        status=201,
-    ),
-)
+@router.post("/modules", **documented(Conflict, Forbidden, InvalidModule, body=ModuleForm, status=201))
 def publish_module(
     service: TheService, caller: TheCaller, raw: Annotated[bytes, Depends(dependencies.module)], response: Response
 ) -> ModuleDetail:
@@ -49,7 +40,7 @@ def publish_module(
     return answer
 
 
-@router.get("/modules", **documented(examples.MODULE_PAGE, NotFound))
+@router.get("/modules", **documented(NotFound))
 def modules(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
     caller: TheCaller,
@@ -64,7 +55,7 @@ def modules(  # noqa: PLR0913, PLR0917 - each is a filter
     return service.modules.page(caller, page, tenant=tenant, name=name, shape=shape, tag=tag, deprecated=deprecated)
 
 
-@router.get("/modules/{name}", **documented(examples.MODULE_PAGE, NotFound))
+@router.get("/modules/{name}", **documented(NotFound))
 def module_versions(
     service: TheService, caller: TheCaller, name: Named, page: ThePage, tenant: OfTenant = None
 ) -> Page[ModuleAnswer]:
@@ -72,7 +63,7 @@ def module_versions(
     return service.modules.versions(caller, name, page, tenant=tenant)
 
 
-@router.get("/modules/{name}/{version}", **documented(examples.MODULE_DETAIL, NotFound))
+@router.get("/modules/{name}/{version}", **documented(NotFound))
 def module(
     service: TheService, caller: TheCaller, name: Named, version: Version, tenant: OfTenant = None
 ) -> ModuleDetail:
@@ -80,7 +71,7 @@ def module(
     return service.modules.get(caller, name, version, tenant=tenant)
 
 
-@router.post("/modules/{name}/{version}/deprecate", **documented(examples.MODULE, Forbidden, NotFound))
+@router.post("/modules/{name}/{version}/deprecate", **documented(Forbidden, NotFound))
 def deprecate_module(
     service: TheService, caller: TheCaller, name: Named, version: Version, tenant: OfTenant = None
 ) -> ModuleAnswer:
@@ -88,7 +79,7 @@ def deprecate_module(
     return service.modules.deprecate(caller, name, version, tenant=tenant)
 
 
-@router.post("/modules/{name}/{version}/vouch", **documented(examples.MODULE, *_VOUCHING))
+@router.post("/modules/{name}/{version}/vouch", **documented(Conflict, Forbidden, NotFound))
 def vouch_for_module(
     service: TheService, caller: TheCaller, name: Named, version: Version, tenant: OfTenant = None
 ) -> ModuleAnswer:
@@ -96,7 +87,7 @@ def vouch_for_module(
     return service.modules.vouch(caller, name, version, tenant=tenant)
 
 
-@router.delete("/modules/{name}/{version}/vouch", **documented(examples.MODULE, *_VOUCHING))
+@router.delete("/modules/{name}/{version}/vouch", **documented(Conflict, Forbidden, NotFound))
 def withdraw_vouch(
     service: TheService, caller: TheCaller, name: Named, version: Version, tenant: OfTenant = None
 ) -> ModuleAnswer:
@@ -120,7 +111,7 @@ _BODY = {
 
 @wheels_router.put(
     "/wheels/{digest}",
-    **documented(examples.WHEEL, *(Conflict, Forbidden, InvalidWheel, QuotaExceeded, TooLarge, UnsupportedMediaType)),
+    **documented(Conflict, Forbidden, InvalidWheel, QuotaExceeded, TooLarge, UnsupportedMediaType),
     openapi_extra=_BODY,
 )
 def put_wheel(
@@ -130,13 +121,13 @@ def put_wheel(
     return service.wheels.put(caller, digest, raw)
 
 
-@wheels_router.get("/wheels", **documented(examples.WHEEL_PAGE, NotFound))
+@wheels_router.get("/wheels", **documented(NotFound))
 def wheels(service: TheService, caller: TheCaller, page: ThePage, tenant: ForTenant = None) -> Page[WheelAnswer]:
     """List wheels, in the order in which they were sent."""
     return service.wheels.page(caller, page, tenant=tenant)
 
 
-@wheels_router.delete("/wheels/{digest}", **documented(examples.WHEEL, Conflict, NotFound))
+@wheels_router.delete("/wheels/{digest}", **documented(Conflict, NotFound))
 def remove_wheel(service: TheService, caller: TheCaller, digest: _Digest, tenant: ForTenant = None) -> WheelAnswer:
     """Delete a wheel that no module requires."""
     return service.wheels.remove(caller, digest, tenant=tenant)

@@ -1,13 +1,14 @@
 """The commands of this machine: `braid serve`, `entrance`, `backup`, `restore` and `doctor`."""
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from manager.cli import AsJson, SettingsFile, Shown, WrongUsage, counted, exit_on_error, table
+from manager.cli import AsJson, SettingsFile, Shown, WrongUsage, counted, exit_on_error, table, with_options
 from manager.exit_codes import ExitCode
 from manager.settings import (
     AdmissionMode,
@@ -19,104 +20,57 @@ from manager.settings import (
     settings_file,
 )
 
+_SETTINGS: Mapping[str, tuple[Any, str]] = {
+    "root": (Path, "The folder for all data."),
+    "listen": (str, "The address to serve on. Default: 127.0.0.1."),
+    "port": (int, "The port to serve on. Default: 8642."),
+    "master": (str, "The Spark master. Default: all cores of this machine."),
+    "host": (str, "The name of the host that runs here too; none for no host. Default: local."),
+    "tag": (list[str], "A tag of that host, such as gpu, for tasks that need it; may be repeated."),
+    "pace": (float, "The seconds from one batch to the next. Default: 1."),
+    "placement": (
+        Placement,
+        "Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack.",
+    ),
+    "defragment": (bool, "Consolidate scattered jobs once it pays. Default: yes."),
+    "defragment_every": (float, "Consolidate them every so many seconds too. Default: no schedule."),
+    "task_state_mb": (int, "The most MB of state that one task may keep. Default: 256."),
+    "replicas": (int, "The machines that keep a copy of each host, at most 3. Default: 0."),
+    "settled_after": (float, "Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
+    "admission": (
+        AdmissionMode,
+        "Who admits a new machine. Default: an operator where hosts have copies, else nobody.",
+    ),
+    "autoscale": (Autoscale, "Save and add cores by slower jobs and more machines, or only say so. Default: off."),
+    "added_machines": (int, "The most machines that autoscaling adds by itself. Default: none."),
+    "scale_hook": (str, "The command that adds and removes them elsewhere. Default: they are processes here."),
+    "replan_failed": (bool, "Plan a pipeline without a module that does nothing but fail. Default: no."),
+    "price_per_core_hour": (float, "The price of a core for an hour. Default: reports without prices."),
+    "currency": (str, "The currency of the price, such as EUR."),
+}
+"""The settings that are not secret, and what their options say."""
 
-def serve(  # noqa: PLR0913 - an option for each setting that is not secret
-    *,
-    root: Annotated[Path | None, typer.Option(help="The folder for all data.")] = None,
-    listen: Annotated[str | None, typer.Option(help="The address to serve on. Default: 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to serve on. Default: 8642.")] = None,
-    master: Annotated[str | None, typer.Option(help="The Spark master. Default: all cores of this machine.")] = None,
-    host: Annotated[
-        str | None, typer.Option(help="The name of the host that runs here too; none for no host. Default: local.")
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(help="A tag of that host, such as gpu, for tasks that need it; may be repeated."),
-    ] = None,
-    pace: Annotated[float | None, typer.Option(help="The seconds from one batch to the next. Default: 1.")] = None,
-    placement: Annotated[
-        Placement | None,
-        typer.Option(help="Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."),
-    ] = None,
-    defragment: Annotated[
-        bool | None,
-        typer.Option(help="Consolidate scattered jobs once it pays. Default: yes."),
-    ] = None,
-    defragment_every: Annotated[
-        float | None, typer.Option(help="Consolidate them every so many seconds too. Default: no schedule.")
-    ] = None,
-    task_state_mb: Annotated[
-        int | None, typer.Option(help="The most MB of state that one task may keep. Default: 256.")
-    ] = None,
-    replicas: Annotated[
-        int | None,
-        typer.Option(help="The machines that keep a copy of each host, at most 3. Default: 0."),
-    ] = None,
-    settled_after: Annotated[
-        float | None,
-        typer.Option(help="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
-    ] = None,
-    admission: Annotated[
-        AdmissionMode | None,
-        typer.Option(help="Who admits a new machine. Default: an operator where hosts have copies, else nobody."),
-    ] = None,
-    autoscale: Annotated[
-        Autoscale | None,
-        typer.Option(help="Save and add cores by slower jobs and more machines, or only say so. Default: off."),
-    ] = None,
-    added_machines: Annotated[
-        int | None, typer.Option(help="The most machines that autoscaling adds by itself. Default: none.")
-    ] = None,
-    scale_hook: Annotated[
-        str | None,
-        typer.Option(help="The command that adds and removes them elsewhere. Default: they are processes here."),
-    ] = None,
-    replan_failed: Annotated[
-        bool | None,
-        typer.Option(help="Plan a pipeline without a module that does nothing but fail. Default: no."),
-    ] = None,
-    price_per_core_hour: Annotated[
-        float | None, typer.Option(help="The price of a core for an hour. Default: reports without prices.")
-    ] = None,
-    currency: Annotated[str | None, typer.Option(help="The currency of the price, such as EUR.")] = None,
-    settings: SettingsFile = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the log as JSON on standard output, an object for each line.")
-    ] = False,
-) -> None:
+
+def serve(*, settings: Path | None, as_json: bool, **flags: Any) -> None:
     """Run the service until it is stopped: broker, database, host and REST.
 
     Each option can be set as BRAID_<NAME> too, or in the settings file. The URLs of the broker and the database hold
     secrets, so they can be set only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
     """
-    flags = {
-        "root": root,
-        "listen": listen,
-        "port": port,
-        "master": master,
-        "host": host,
-        "pace": pace,
-        "placement": placement,
-        "defragment": defragment,
-        "defragment_every": defragment_every,
-        "task_state_mb": task_state_mb,
-        "replicas": replicas,
-        "settled_after": settled_after,
-        "admission": admission,
-        "autoscale": autoscale,
-        "added_machines": added_machines,
-        "scale_hook": scale_hook,
-        "replan_failed": replan_failed,
-        "price_per_core_hour": price_per_core_hour,
-        "currency": currency,
-    }
     with exit_on_error(as_json=as_json):
-        values = read_settings({**flags, "tag": tag or None}, settings)
+        values = read_settings({**flags, "tag": flags["tag"] or None}, settings)
         from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
         from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
 
         allow_many_descriptors()
         run(values, as_json=as_json)
+
+
+_LogAsJson = Annotated[
+    bool, typer.Option("--json", help="Print the log as JSON on standard output, an object for each line.")
+]
+_options = {name: (Annotated[kind | None, typer.Option(help=text)], None) for name, (kind, text) in _SETTINGS.items()}
+with_options(serve, {**_options, "settings": (SettingsFile, None), "as_json": (_LogAsJson, False)})
 
 
 def entrance(  # noqa: PLR0913 - an option for each of its settings
@@ -229,11 +183,10 @@ def doctor(
             service_clock,
         )
 
-        of_machine = (partial(each, client) for each in (service_clock, copies_reach, certificates))
+        of_machine = (partial(check, client) for check in (service_clock, copies_reach, certificates))
         of_settings = partial(private, settings_file(settings))
         findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
-        rows = ((each.what, each.state, each.told, each.remedy) for each in findings)
+        rows = ((finding.what, finding.state, finding.told, finding.remedy) for finding in findings)
         Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
-        raise typer.Exit(
-            ExitCode.UNWELL if any(each.state is FindingState.WRONG for each in findings) else ExitCode.WELL
-        )
+        wrong = any(finding.state is FindingState.WRONG for finding in findings)
+        raise typer.Exit(ExitCode.UNWELL if wrong else ExitCode.WELL)

@@ -19,16 +19,19 @@ from manager.answers.reconfigurations import (
     TaskPresence,
 )
 from manager.cli import (
+    DryRun,
     Id,
     Shown,
     WrongUsage,
     client_command,
     complain,
     counted,
+    fields,
     fill_form,
     lines,
+    listing,
     number,
-    read_file,
+    read_json,
     table,
 )
 from manager.client.client import Client
@@ -72,7 +75,7 @@ def reconfigure(  # noqa: PLR0913 - each is an option
     also: Annotated[
         list[str] | None, typer.Option(metavar="DATAFLOW", help="Change this dataflow in the same way; for operators.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: DryRun = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the configs before the latest one, or --id.")
     ] = False,
@@ -122,32 +125,32 @@ def _code(answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationStat
     return ExitCode.LATER if answer.state in not_yet else ExitCode.WELL
 
 
-def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _patches(set_fields: Sequence[str], set_types: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The patches of tasks that options ask for.
 
     >>> _patches(["a.window=20", "a.names.x=y"], ["b=count"])
     {'a': {'config': {'window': 20, 'names': {'x': 'y'}}}, 'b': {'type': 'count'}}
     """
-    found: dict[str, dict[str, Any]] = {}
-    for each in fields:
-        path, equals, text = each.partition("=")
+    patches: dict[str, dict[str, Any]] = {}
+    for option in set_fields:
+        path, equals, text = option.partition("=")
         task, *keys = path.split(".")
         if not (equals and task and keys and all(keys)):
-            raise WrongUsage(f"--set {each}: it has no field; write TASK.FIELD=VALUE")
-        config = found.setdefault(task, {}).setdefault("config", {})
+            raise WrongUsage(f"--set {option}: it has no field; write TASK.FIELD=VALUE")
+        config = patches.setdefault(task, {}).setdefault("config", {})
         for key in keys[:-1]:
             config = config.setdefault(key, {})
             if not isinstance(config, dict):
-                raise WrongUsage(f"--set {each}: {key} got a value before; set it as a whole, or only its fields")
+                raise WrongUsage(f"--set {option}: {key} got a value before; set it as a whole, or only its fields")
         if keys[-1] in config:
-            raise WrongUsage(f"--set {each}: {path} got a value before; set it once")
+            raise WrongUsage(f"--set {option}: {path} got a value before; set it once")
         config[keys[-1]] = _value(text)
-    for each in types:
-        task, equals, name = each.partition("=")
+    for option in set_types:
+        task, equals, name = option.partition("=")
         if not (equals and task and name):
-            raise WrongUsage(f"--type {each}: it has no type; write TASK=TYPE")
-        found.setdefault(task, {})["type"] = name
-    return found
+            raise WrongUsage(f"--type {option}: it has no type; write TASK=TYPE")
+        patches.setdefault(task, {})["type"] = name
+    return patches
 
 
 def _value(text: str) -> Any:
@@ -163,36 +166,38 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def _document(file: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(read_file(file))
-    except ValueError as error:
-        raise WrongUsage(f"{file}: it is not JSON: {error}; name a file with a document") from None
-    if not isinstance(found, dict):
+    document = read_json(file, "with a document")
+    if not isinstance(document, dict):
         raise WrongUsage(f"{file}: it is not a JSON object; name a file with a document")
-    return found
+    return document
 
 
 def _history(client: Client, dataflow: str) -> Shown:
-    found = tuple(client.reconfigurations(dataflow))
-    rows = (
-        (each.id, each.state, each.begun, each.switched or "", each.ended or "", each.undoes or "", _note(each))
-        for each in found
+    return listing(
+        client.reconfigurations(dataflow),
+        "no reconfigurations",
+        lambda answer: {
+            **fields(answer, "id", "state"),
+            "asked for": answer.begun,
+            "switched": answer.switched,
+            "over": answer.ended,
+            "undoes": answer.undoes,
+            "note": answer.outcome or _queued(answer),
+        },
     )
-    columns = ("id", "state", "asked for", "switched", "over", "undoes", "note")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no reconfigurations"))
 
 
 def _latest(client: Client, dataflow: str) -> str:
-    found = next(iter(client.reconfigurations(dataflow)), None)
-    if found is None:
+    latest = next(iter(client.reconfigurations(dataflow)), None)
+    if latest is None:
         raise WrongUsage(f"{dataflow} was never reconfigured; there is nothing to cancel")
-    return found.id
+    return latest.id
 
 
 def _latest_undoable(client: Client, dataflow: str) -> str:
     """The latest reconfiguration that was not abandoned, since an abandoned one changed nothing."""
-    made = (each for each in client.reconfigurations(dataflow) if each.state is not ReconfigurationState.ABANDONED)
-    if (latest := next(made, None)) is None:
+    history = client.reconfigurations(dataflow)
+    if (latest := next((one for one in history if one.state is not ReconfigurationState.ABANDONED), None)) is None:
         raise WrongUsage(f"no reconfiguration of {dataflow} has taken effect; there is nothing to undo")
     undone = latest.undoes
     if undone is not None and client.reconfiguration(dataflow, undone).state is ReconfigurationState.REVERTED:
@@ -233,16 +238,12 @@ def _queued(answer: ReconfigurationAnswer) -> str:
 
 
 def _text(answer: ReconfigurationAnswer) -> RenderableType:
-    scope = answer.scope
-    tasks = None
-    if scope is not None:
-        rows = ((each.dataflow, each.task, _how(each), each.changed, each.state, each.job) for each in scope.tasks)
-        tasks = table("dataflow", "task", "how", "changed", "state", "job", rows=rows, empty="no task")
-    return lines(
-        _heading(answer),
-        tasks,
-        None if scope is None or not scope.waiting else f"jobs that wait for a marker: {', '.join(scope.waiting)}",
-    )
+    if (scope := answer.scope) is None:
+        return lines(_heading(answer))
+    rows = ((task.dataflow, task.task, _how(task), task.changed, task.state, task.job) for task in scope.tasks)
+    tasks = table("dataflow", "task", "how", "changed", "state", "job", rows=rows, empty="no task")
+    waiting = f"jobs that wait for a marker: {', '.join(scope.waiting)}" if scope.waiting else None
+    return lines(_heading(answer), tasks, waiting)
 
 
 def _how(task: ChangedTaskAnswer) -> str:
@@ -277,7 +278,3 @@ def _standing(answer: ReconfigurationAnswer) -> str:
 
 def _seconds(begun: datetime, then: datetime) -> str:
     return f"{number((then - begun).total_seconds())} s"
-
-
-def _note(answer: ReconfigurationAnswer) -> str:
-    return answer.outcome or _queued(answer)

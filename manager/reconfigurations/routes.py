@@ -14,65 +14,49 @@ from manager.problem import (
     NotFound,
     QuotaExceeded,
     StateNotReady,
-    TooLarge,
-    UnsupportedMediaType,
 )
-from manager.rest import examples
 from manager.rest.dependencies import (
+    ById,
     DryRun,
     IdempotencyKey,
     TheCaller,
-    TheId,
     TheNumber,
     ThePage,
     TheService,
     form,
     in_turn,
 )
-from manager.rest.examples import REPLANNED
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])
-_TROUBLES = (Conflict, Forbidden, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge)
-
-
+_CHANGING = (Conflict, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady)
 _LATER = 202
 """The status of what waits for others."""
 _Form = Annotated[ReconfigurationForm, in_turn(form(ReconfigurationForm))]
 
 
-@router.post(
-    "/replan",
-    **documented(
-        REPLANNED,
-        *(Conflict, InvalidDataflow, NotFound, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType),
-        body=ReplanForm,
-    ),
-)
+@router.post("/replan", **documented(*_CHANGING, body=ReplanForm))
 def replan(
     service: TheService,
     caller: TheCaller,
-    id: TheId,  # noqa: A002 - its public name
+    dataflow: ById,
     sent: Annotated[ReplanForm, in_turn(form(ReplanForm))],
-    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    dry_run: DryRun = False,
 ) -> ReplanAnswer:
     """Plan a running pipeline anew and apply the difference. Without a plan everything stays as it is."""
-    return service.pipelines.replan(caller, id, sent, dry_run=dry_run)
+    return service.pipelines.replan(caller, dataflow, sent, dry_run=dry_run)
 
 
 @router.post(
-    "/reconfigurations",
-    **documented(
-        examples.RECONFIGURATION, *_TROUBLES, UnsupportedMediaType, body=ReconfigurationForm, later=examples.WAITING
-    ),
+    "/reconfigurations", **documented(Forbidden, *_CHANGING, body=ReconfigurationForm, later=ReconfigurationAnswer)
 )
 def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    id: TheId,  # noqa: A002 - its public name
+    dataflow: ById,
     sent: _Form,
     response: Response,
-    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    dry_run: DryRun = False,
     idempotency_key: IdempotencyKey = None,
 ) -> ReconfigurationAnswer:
     """Change tasks while they run, with their states. Tasks that others share are copied; theirs run on unchanged.
@@ -80,65 +64,54 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     The answer is 202 if it waits for others, with its place in the queue; it begins by itself.
     """
     if dry_run:
-        return service.reconfigurations.preview(caller, id, sent)
-    answer = service.reconfigurations.begin(caller, id, sent, idempotency_key=idempotency_key)
-    _mark_begun(response, id, answer)
+        return service.reconfigurations.preview(caller, dataflow, sent)
+    answer = service.reconfigurations.begin(caller, dataflow, sent, idempotency_key=idempotency_key)
+    _mark_begun(response, dataflow, answer)
     return answer
 
 
-@router.get("/reconfigurations", **documented(examples.RECONFIGURATION_PAGE, NotFound))
+@router.get("/reconfigurations", **documented(NotFound))
 def reconfigurations(
-    service: TheService,
-    caller: TheCaller,
-    id: TheId,  # noqa: A002 - as above
-    page: ThePage,
+    service: TheService, caller: TheCaller, dataflow: ById, page: ThePage
 ) -> Page[ReconfigurationAnswer]:
     """List the reconfigurations of a dataflow, newest first."""
-    return service.reconfigurations.page(caller, id, page)
+    return service.reconfigurations.page(caller, dataflow, page)
 
 
-@router.get("/reconfigurations/{number}", **documented(examples.RECONFIGURATION, NotFound))
-def reconfiguration(
-    service: TheService,
-    caller: TheCaller,
-    id: TheId,  # noqa: A002 - as above
-    number: TheNumber,
-) -> ReconfigurationAnswer:
+@router.get("/reconfigurations/{number}", **documented(NotFound))
+def reconfiguration(service: TheService, caller: TheCaller, dataflow: ById, number: TheNumber) -> ReconfigurationAnswer:
     """Show a reconfiguration."""
-    return service.reconfigurations.get(caller, id, number)
+    return service.reconfigurations.get(caller, dataflow, number)
 
 
-@router.delete("/reconfigurations/{number}", **documented(examples.RECONFIGURATION, Conflict, NotFound, StateNotReady))
+@router.delete("/reconfigurations/{number}", **documented(Conflict, NotFound, StateNotReady))
 def cancel_reconfiguration(
-    service: TheService,
-    caller: TheCaller,
-    id: TheId,  # noqa: A002 - as above
-    number: TheNumber,
+    service: TheService, caller: TheCaller, dataflow: ById, number: TheNumber
 ) -> ReconfigurationAnswer:
     """Cancel a reconfiguration, also one that waits. This is possible until its first task has switched."""
-    return service.reconfigurations.cancel(caller, id, number)
+    return service.reconfigurations.cancel(caller, dataflow, number)
 
 
 @router.post(
     "/reconfigurations/{number}/undo",
-    **documented(examples.RECONFIGURATION, Conflict, NotFound, QuotaExceeded, StateNotReady, later=examples.WAITING),
+    **documented(Conflict, NotFound, QuotaExceeded, StateNotReady, later=ReconfigurationAnswer),
 )
 def undo_reconfiguration(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    id: TheId,  # noqa: A002 - as above
+    dataflow: ById,
     number: TheNumber,
     response: Response,
-    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    dry_run: DryRun = False,
     idempotency_key: IdempotencyKey = None,
 ) -> ReconfigurationAnswer:
     """Undo a reconfiguration: back to the configs before it, with the states as they are by now.
 
     The answer is 202 if it waits for others.
     """
-    answer = service.reconfigurations.undo(caller, id, number, dry_run=dry_run, idempotency_key=idempotency_key)
+    answer = service.reconfigurations.undo(caller, dataflow, number, dry_run=dry_run, idempotency_key=idempotency_key)
     if not dry_run:
-        _mark_begun(response, id, answer)
+        _mark_begun(response, dataflow, answer)
     return answer
 
 

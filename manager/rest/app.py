@@ -16,36 +16,27 @@ from typing import Self
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
-from fastapi.routing import APIRoute
 
 from engine.log_lines import named
-from manager.adaptation.routes import router as adaptations_router
-from manager.dataflows.routes import router as dataflows_router
-from manager.jobs.routes import router as jobs_router
-from manager.moves.routes import router as defragmentation_router
-from manager.outputs.routes import router as dead_letters_router
-from manager.outputs.routes import samples_router as output_samples_router
-from manager.outputs.routes import stream_router as output_stream_router
-from manager.overview.routes import health_router, metrics_router, operations_router, task_types_router
-from manager.overview.routes import router as overview_router
-from manager.pipelines.routes import router as modules_router
-from manager.pipelines.routes import wheels_router
+from manager.adaptation import routes as adaptation
+from manager.dataflows import routes as dataflows
+from manager.jobs import routes as jobs
+from manager.kernel.live_events import LiveEvents
+from manager.moves import routes as moves
+from manager.outputs import routes as outputs
+from manager.overview import routes as overview
+from manager.pipelines import routes as pipelines
 from manager.problem import NotFound
-from manager.reconfigurations.routes import router as reconfigurations_router
+from manager.reconfigurations import routes as reconfigurations
+from manager.rest import streams
 from manager.rest.dependencies import DocumentTurns, RequestRates, only_known_parameters
 from manager.rest.metrics import RequestCounts
 from manager.rest.openapi import describe, parameters
 from manager.rest.problems import RequestLog, answer_troubles
-from manager.rest.streams import EventBuffer, EventFeed
-from manager.rest.streams import router as live_events_router
-from manager.savings.routes import bills_router
-from manager.savings.routes import router as savings_router
+from manager.savings import routes as savings
 from manager.service import Service
-from manager.sources.routes import events_router as source_events_router
-from manager.sources.routes import router as sources_router
-from manager.tenants.routes import router as administration_router
-from manager.tenants.routes import secrets_router as tenant_secrets_router
-from manager.tenants.routes import sessions_router
+from manager.sources import routes as sources
+from manager.tenants import routes as tenants
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -97,65 +88,47 @@ async def file(request: Request, name: str) -> Response:
 
 def _sent(request: Request, name: str) -> Response:
     # Looked up in a fixed set, so that no name leads out of the folder.
-    if (found := _files().get(name)) is None:
+    if (wanted := _files().get(name)) is None:
         raise NotFound("path", request.url.path)
-    headers = _HEADERS | {"ETag": found.tag}
+    headers = _HEADERS | {"ETag": wanted.tag}
     known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if found.tag in known:
+    if wanted.tag in known:
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.media_type, headers=headers)
+    return Response(wanted.content, media_type=wanted.media_type, headers=headers)
 
 
 @cache
 def _files() -> Mapping[str, _File]:
-    return dict(_found(files("manager.console"), ""))
+    return dict(_files_in(files("manager.console"), ""))
 
 
-def _found(folder: Traversable, path: str) -> Iterator[tuple[str, _File]]:
-    for each in folder.iterdir():
-        name = f"{path}{each.name}"
-        if each.is_dir():
-            yield from _found(each, f"{name}/")
+def _files_in(folder: Traversable, path: str) -> Iterator[tuple[str, _File]]:
+    for item in folder.iterdir():
+        name = f"{path}{item.name}"
+        if item.is_dir():
+            yield from _files_in(item, f"{name}/")
         elif (media_type := _TYPES.get(name[name.rfind(".") :])) is not None:
-            content = each.read_bytes()
+            content = item.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
             yield name, _File(content=content, media_type=media_type, tag=tag)
 
 
+_WITH_ROUTERS = (
+    *(overview, dataflows, adaptation, reconfigurations, sources, pipelines, tenants, jobs, moves, savings, outputs),
+    streams,
+)
 ROUTERS = (
-    overview_router,
-    dataflows_router,
-    adaptations_router,
-    reconfigurations_router,
-    sources_router,
-    source_events_router,
-    task_types_router,
-    modules_router,
-    wheels_router,
-    administration_router,
-    tenant_secrets_router,
-    jobs_router,
-    defragmentation_router,
-    operations_router,
-    savings_router,
-    bills_router,
-    dead_letters_router,
-    live_events_router,
-    metrics_router,
-    output_samples_router,
-    output_stream_router,
-    sessions_router,
-    health_router,
+    *(router for module in _WITH_ROUTERS for router in vars(module).values() if isinstance(router, APIRouter)),
     console_router,
 )
-"""All routers."""
+"""All routers, in the order of their modules."""
 
 
-def make_app(service: Service, events: EventBuffer, awaits: Callable[[], str | None]) -> FastAPI:
+def make_app(service: Service, events: LiveEvents, awaits: Callable[[], str | None]) -> FastAPI:
     """Make the app over a service; `awaits` returns what the manager waits for, and None once it is ready."""
     app = _routed()
     app.state.service = service
-    app.state.feed = EventFeed(events)
+    app.state.feed = streams.EventFeed(events)
     app.state.awaits = awaits
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
@@ -175,7 +148,7 @@ def _routed() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_operation,
+        generate_unique_id_function=lambda route: route.name,
     )
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(only_known_parameters)])
@@ -187,10 +160,6 @@ def _routed() -> FastAPI:
 @cache
 def _parameters() -> Mapping[tuple[str, str], frozenset[str]]:
     return parameters(_routed())
-
-
-def _operation(route: APIRoute) -> str:
-    return route.name
 
 
 SWITCH_SECONDS = 0.0005
@@ -244,7 +213,7 @@ def listening(host: str, port: int) -> socket.socket:
     """A listening socket that sends without delay."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = socket.create_server((host, port), family=family, backlog=2_048)
+        server = socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise CannotServe(
             f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
@@ -252,5 +221,5 @@ def listening(host: str, port: int) -> socket.socket:
         ) from error
     # Accepted sockets inherit this. An answer is sent in two parts, and the second would wait up to 40 ms for the
     # acknowledgement of the first. asyncio sets the option only on sockets that name their protocol.
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return server

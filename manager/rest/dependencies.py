@@ -59,14 +59,9 @@ def token_in(request: Request) -> str | None:
 
 def keep_token(request: Request, response: Response, token: str) -> None:
     """Set the cookie, so that no script can read it and no other site can use it."""
+    secure = _is_secure(request)
     response.set_cookie(
-        _name(request),
-        token,
-        max_age=SESSION_LIFE,
-        path="/",
-        secure=_is_secure(request),
-        httponly=True,
-        samesite="strict",
+        _name(request), token, max_age=SESSION_LIFE, path="/", secure=secure, httponly=True, samesite="strict"
     )
 
 
@@ -113,7 +108,7 @@ def _is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-_MINUTE = 60.0
+RATE_SECONDS = 60.0
 WRONG_KEYS_PER_MINUTE = 60
 MOST_ALLOWANCES = 10_000
 """Allowances that are kept; the one that was used longest ago is full again by then, or is given up."""
@@ -155,11 +150,11 @@ class RequestRates:
         now = self._clock()
         with self._lock:
             left, then = self._left.pop(which, (float(per_minute), now))
-            left = min(float(per_minute), left + (now - then) * per_minute / _MINUTE)
+            left = min(float(per_minute), left + (now - then) * per_minute / RATE_SECONDS)
             self._left[which] = (left - 1.0 if left >= 1.0 else left, now)
             if len(self._left) > MOST_ALLOWANCES:
                 self._left.popitem(last=False)
-        return None if left >= 1.0 else (1.0 - left) * _MINUTE / per_minute
+        return None if left >= 1.0 else (1.0 - left) * RATE_SECONDS / per_minute
 
 
 MOST_ITEMS = 500
@@ -273,6 +268,7 @@ async def _paging(
 ThePage = Annotated[Paging, Depends(_paging)]
 Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
+ById = Annotated[Text, Path(alias="id", description="Its id, as lists show it.")]
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
@@ -353,25 +349,25 @@ class SentEvents:
     """One event on each line; else a JSON array."""
 
 
-async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the events in a body: JSON lines or an array."""
-    body = await _read(request, _MOST_EVENT_BYTES, (_LINES, _JSON))
-    return SentEvents(body=body, as_lines=_kind(request) == _LINES)
+def body(most: int, *kinds: str) -> Callable[[Request, TheCaller], Awaitable[bytes]]:
+    """Make the dependency that reads the bytes of a body of one of these kinds, JSON by default."""
+
+    async def read(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - it is read only for a known caller
+        return await _read(request, most, kinds or (_JSON,))
+
+    return read
 
 
-async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a document."""
-    return await _read(request, MOST_DOCUMENT_BYTES)
+document = body(MOST_DOCUMENT_BYTES)
+module = body(MOST_FORM_BYTES)
+wheel = body(MOST_WHEEL_BYTES, OCTETS)
 
 
-async def module(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a module."""
-    return await _read(request, MOST_FORM_BYTES)
-
-
-async def wheel(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
-    """Read the bytes of a wheel."""
-    return await _read(request, MOST_WHEEL_BYTES, (OCTETS,))
+async def events(
+    request: Request, sent: Annotated[bytes, Depends(body(_MOST_EVENT_BYTES, _LINES, _JSON))]
+) -> SentEvents:
+    """The events in a body: JSON lines or an array."""
+    return SentEvents(body=sent, as_lines=_kind(request) == _LINES)
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
@@ -397,12 +393,16 @@ async def _parse(request: Request, model: type[F], most: int) -> F:
     try:
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise InvalidRequest(_problem(each, raw, model) for each in found) from None
+        wrong = error.errors(include_url=False, include_input=False)
+        raise InvalidRequest(_problem(detail, raw, model) for detail in wrong) from None
 
 
 async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
-    _check_headers(request, kinds)
+    if _kind(request) not in kinds:
+        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most:
         raise TooLarge(most)
@@ -414,29 +414,19 @@ async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) ->
     return bytes(whole)
 
 
-def _check_headers(request: Request, kinds: Sequence[str]) -> None:
-    if _kind(request) not in kinds:
-        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
-
-
 def _kind(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
-    if found["type"] == "json_invalid":
-        return FieldError(
-            pointer="",
-            code="not-json",
-            message=f"the body is not JSON: {found['ctx']['error']}",
-            remedy="send one JSON object",
-        )
-    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(found["loc"]) == 1 else ()
-    code, message, remedy = describe_error(found, known)
-    return FieldError(pointer=pointer(*_place(found["loc"], from_json(raw))), code=code, message=message, remedy=remedy)
+def _problem(detail: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
+    if detail["type"] == "json_invalid":
+        message = f"the body is not JSON: {detail['ctx']['error']}"
+        return FieldError(pointer="", code="not-json", message=message, remedy="send one JSON object")
+    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(detail["loc"]) == 1 else ()
+    code, message, remedy = describe_error(detail, known)
+    return FieldError(
+        pointer=pointer(*_place(detail["loc"], from_json(raw))), code=code, message=message, remedy=remedy
+    )
 
 
 def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:

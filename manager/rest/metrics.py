@@ -124,24 +124,15 @@ TYPE_CPU = _counter("task_cpu_seconds", "CPU that tasks took.", "type")
 TYPE_IN = _counter("task_events_in", "Events that tasks took.", "type")
 TYPE_OUT = _counter("task_events_out", "Events that tasks emitted.", "type")
 TYPE_DEAD = _counter("task_events_dead", "Events that tasks could not process.", "type")
-INSTANCE_CPU = _counter(
-    "instance_cpu_seconds", "CPU that a task took since its job started.", "instance_id", "type", "job_id"
-)
-INSTANCE_IN = _counter(
-    "instance_events_in", "Events that a task took since its job started.", "instance_id", "type", "job_id"
-)
-INSTANCE_OUT = _counter(
-    "instance_events_out", "Events that a task emitted since its job started.", "instance_id", "type", "job_id"
-)
+_OF_INSTANCE = ("instance_id", "type", "job_id")
+INSTANCE_CPU = _counter("instance_cpu_seconds", "CPU that a task took since its job started.", *_OF_INSTANCE)
+INSTANCE_IN = _counter("instance_events_in", "Events that a task took since its job started.", *_OF_INSTANCE)
+INSTANCE_OUT = _counter("instance_events_out", "Events that a task emitted since its job started.", *_OF_INSTANCE)
 INSTANCE_DEAD = _counter(
-    "instance_events_dead",
-    "Events that a task could not process since its job started.",
-    "instance_id",
-    "type",
-    "job_id",
+    "instance_events_dead", "Events that a task could not process since its job started.", *_OF_INSTANCE
 )
 INSTANCE_STATE = _gauge(
-    "instance_state_bytes", "Size of a task's state, if it has 10,000 bytes or more.", "instance_id", "type", "job_id"
+    "instance_state_bytes", "Size of a task's state, if it has 10,000 bytes or more.", *_OF_INSTANCE
 )
 
 # Streams between jobs, and into them.
@@ -164,7 +155,7 @@ LEFT_OUT = _gauge(
     "left_out", "Jobs, instances, streams and sources without samples of their own, because there are too many.", "of"
 )
 
-METRICS: Sequence[Metric] = tuple(each for each in globals().values() if isinstance(each, Metric))
+METRICS: Sequence[Metric] = tuple(metric for metric in globals().values() if isinstance(metric, Metric))
 """All metrics, in this order."""
 
 

@@ -4,52 +4,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from dags import Document
-from manager.answers.adaptations import ChoiceForm, PolicyForm
 from manager.answers.base import ProblemAnswer
-from manager.answers.dataflows import BundleForm
-from manager.answers.jobs import ImageForm, PlacementPlanForm
-from manager.answers.pipelines import ReplanForm
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SchemaForm, SourceForm, VisibilityForm
-from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, SessionForm, TenantForm
 from manager.problem import (
     DatabaseAway,
     ForeignPage,
     InvalidRequest,
+    TooLarge,
     TooManyRequests,
     Trouble,
     Unauthenticated,
     Unexpected,
+    UnsupportedMediaType,
 )
-from manager.rest import examples
-from manager.rest.examples import TROUBLE_EXAMPLES
+from manager.rest.examples import TROUBLE_EXAMPLES, example_of
 from manager.rest.problems import PROBLEM_MEDIA_TYPE, problem
-from planning.forms import ModuleForm
 
-_BODY_MODELS: tuple[type[BaseModel], ...] = (
-    BundleForm,
-    ChoiceForm,
-    Document,
-    ImageForm,
-    KeyForm,
-    ModuleForm,
-    PlacementPlanForm,
-    PolicyForm,
-    PublishingForm,
-    Quota,
-    ReconfigurationForm,
-    ReplanForm,
-    SchemaForm,
-    SecretForm,
-    SessionForm,
-    SourceForm,
-    TenantForm,
-    VisibilityForm,
-)
+_bodies: dict[str, type[BaseModel]] = {}
+"""The forms with which routes were declared, whose schemas FastAPI does not know; by name."""
 _COMPONENTS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
@@ -61,51 +36,50 @@ OF_EVERY_CALLER = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected,
 
 
 def documented(
-    example: BaseModel | Mapping[str, Any],
     *troubles: type[Trouble],
     body: type[BaseModel] | None = None,
     status: int = 200,
     leads_to: Mapping[str, Iterable[str]] = {},
-    later: BaseModel | None = None,
+    later: type[BaseModel] | None = None,
+    media: Mapping[str, str] = {},
 ) -> dict[str, Any]:
     """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
     `later` is an answer with the status 202, where what was asked for waits. `leads_to` lists for each field of the
-    answer the operations that have a parameter of the same name.
+    answer the operations that have a parameter of the same name. `media` has an example of each form that the answer
+    may have besides JSON.
     """
-    content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
-    described: dict[str, Any] = {
-        "status_code": status,
-        "responses": {
-            status: {
-                "content": {"application/json": {"example": content}},
-                "headers": REQUEST_ID,
-                **({"links": _links(leads_to)} if leads_to else {}),
-            },
-            **({} if later is None else _waiting(later)),
-            **problems(*OF_EVERY_CALLER, *troubles),
-        },
-    }
+    well: dict[str, Any] = {"headers": REQUEST_ID}
+    if leads_to:
+        well["links"] = _links(leads_to)
+    if media:
+        well["content"] = {kind: _TEXT | {"example": text} for kind, text in media.items()}
+    answers: dict[int | str, dict[str, Any]] = {status: well}
+    if later is not None:
+        waits = "It waits for others, and begins by itself"
+        answers[202] = {"description": waits, "model": later, "headers": REQUEST_ID}
+    answers |= problems(*OF_EVERY_CALLER, *troubles, *(() if body is None else (TooLarge, UnsupportedMediaType)))
+    described: dict[str, Any] = {"status_code": status, "responses": answers}
     if body is not None:
-        described["openapi_extra"] = {"requestBody": _request_body(body)}
+        _bodies[body.__name__] = body
+        content = {"schema": {"$ref": f"{_COMPONENTS}{body.__name__}-Input"}}
+        described["openapi_extra"] = {"requestBody": {"required": True, "content": {"application/json": content}}}
     return described
 
 
-def _waiting(example: BaseModel) -> dict[int, dict[str, Any]]:
+def streamed(media_type: str, what: str, example: str, *troubles: type[Trouble]) -> dict[str, Any]:
+    """The documentation of a route that answers with a stream."""
+    answer = {"description": what, "content": {media_type: _TEXT | {"example": example}}}
     return {
-        202: {
-            "description": "It waits for others, and begins by itself",
-            "model": type(example),
-            "content": {"application/json": {"example": example.model_dump(mode="json", by_alias=True)}},
-            "headers": REQUEST_ID,
-        }
+        "response_class": StreamingResponse,
+        "responses": {200: answer, **problems(*OF_EVERY_CALLER, *troubles)},
     }
 
 
 def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
     """Document the problems that a route may answer with, by status."""
     by_status: dict[int | str, dict[str, Any]] = {}
-    for trouble in sorted(troubles, key=lambda each: (each.status, each.code)):
+    for trouble in sorted(troubles, key=lambda trouble: (trouble.status, trouble.code)):
         said = by_status.setdefault(
             trouble.status,
             {
@@ -139,7 +113,7 @@ def parameters(app: FastAPI) -> dict[tuple[str, str], frozenset[str]]:
     """The query parameters of each route, by method and path."""
     return {
         (method.upper(), path): frozenset(
-            each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"
+            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
         )
         for path, operations in app.openapi()["paths"].items()
         for method, operation in operations.items()
@@ -151,17 +125,27 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     _, problem_schemas = models_json_schema([(ProblemAnswer, "serialization")], ref_template=_COMPONENTS + "{model}")
     components.update(problem_schemas["$defs"])
     _, bodies = models_json_schema(
-        [(model, "validation") for model in _BODY_MODELS], ref_template=_COMPONENTS + "{model}-Input"
+        [(model, "validation") for model in _bodies.values()], ref_template=_COMPONENTS + "{model}-Input"
     )
     for name, body in bodies["$defs"].items():
         components[f"{name}-Input"] = _without_uniqueness(body)
     for operations in schema["paths"].values():
         for method, operation in operations.items():
+            _add_examples(operation)
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _without_null(parameter["schema"])
             if method != "get" and operation.get("security"):
                 _add_foreign_page(operation["responses"])
     return schema
+
+
+def _add_examples(operation: dict[str, Any]) -> None:
+    """Add an example to the body of the request, and to each answer, if it is JSON with one."""
+    for status, said in {"": operation.get("requestBody", {}), **operation["responses"]}.items():
+        content = said.get("content", {}).get("application/json", {})
+        schema = content.get("schema", {}).get("$ref", "").removeprefix(_COMPONENTS).removesuffix("-Input")
+        if (example := example_of(schema, operation["operationId"], status)) is not None:
+            content["example"] = example
 
 
 def _add_foreign_page(responses: dict[str, Any]) -> None:
@@ -182,14 +166,9 @@ def _without_uniqueness(schema: Any) -> Any:
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Drop null from the schema of an optional parameter: in a query `null` is just a word."""
-    either = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    either = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     return rest | either[0] if len(either) == 1 else schema
-
-
-def _request_body(model: type[BaseModel]) -> dict[str, Any]:
-    content = {"schema": {"$ref": f"{_COMPONENTS}{model.__name__}-Input"}, "example": examples.BODY_EXAMPLES[model]}
-    return {"required": True, "content": {"application/json": content}}
 
 
 def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:

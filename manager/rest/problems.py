@@ -29,8 +29,6 @@ from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFou
 from manager.rest.metrics import RequestCounts
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
-_NOT_FOUND = 404
-_METHOD_NOT_ALLOWED = 405
 
 
 def problem(trouble: Trouble) -> ProblemAnswer:
@@ -40,10 +38,7 @@ def problem(trouble: Trouble) -> ProblemAnswer:
         title=trouble.title,
         status=trouble.status,
         detail=trouble.detail,
-        errors=tuple(
-            FieldProblem(pointer=error.pointer, code=error.code, message=error.message, remedy=error.remedy)
-            for error in trouble.errors
-        ),
+        errors=tuple(FieldProblem.model_validate(error, from_attributes=True) for error in trouble.errors),
     )
 
 
@@ -66,32 +61,27 @@ def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """Make an app answer every refusal as a problem; the routers tell which methods there are."""
     every = tuple(routers)
 
-    async def trouble(_request: Request, error: Exception) -> Response:
-        if not isinstance(error, Trouble):
-            raise error
-        return answer(error)
+    async def refuse(request: Request, error: Exception) -> Response:
+        return answer(_trouble(error, request, every))
 
-    async def invalid(_request: Request, error: Exception) -> Response:
-        if not isinstance(error, RequestValidationError):
-            raise error
-        return answer(InvalidRequest(_field_error(found) for found in error.errors()))
+    for kind in (Trouble, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, refuse)
 
-    async def refused(request: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
-        allowed = set(_methods(every, request))
-        if error.status_code == _METHOD_NOT_ALLOWED and allowed:
-            return answer(MethodNotAllowed(request.method, allowed))
-        if error.status_code == _NOT_FOUND:
-            return answer(NotFound("path", request.url.path))
-        whole = FieldError(
-            pointer="", code="not-http", message=str(error.detail), remedy="send it as the API describes"
-        )
-        return answer(InvalidRequest([whole]))
 
-    app.add_exception_handler(Trouble, trouble)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, refused)
+def _trouble(error: Exception, request: Request, routers: Iterable[APIRouter]) -> Trouble:
+    match error:
+        case Trouble():
+            return error
+        case RequestValidationError():
+            return InvalidRequest(map(_field_error, error.errors()))
+        case HTTPException(status_code=405) if allowed := set(_methods(routers, request)):
+            return MethodNotAllowed(request.method, allowed)
+        case HTTPException(status_code=404):
+            return NotFound("path", request.url.path)
+        case HTTPException():
+            message, remedy = str(error.detail), "send it as the API describes"
+            return InvalidRequest([FieldError(pointer="", code="not-http", message=message, remedy=remedy)])
+    raise error
 
 
 def _methods(routers: Iterable[APIRouter], request: Request) -> Iterator[str]:
@@ -102,9 +92,9 @@ def _methods(routers: Iterable[APIRouter], request: Request) -> Iterator[str]:
                 yield from getattr(route, "methods", None) or ()
 
 
-def _field_error(found: ErrorDetails) -> FieldError:
-    code, message, remedy = describe_error(found, ())
-    return FieldError(pointer=pointer(*found["loc"]), code=code, message=message, remedy=remedy)
+def _field_error(detail: ErrorDetails) -> FieldError:
+    code, message, remedy = describe_error(detail, ())
+    return FieldError(pointer=pointer(*detail["loc"]), code=code, message=message, remedy=remedy)
 
 
 def _encodable(value: object) -> object:

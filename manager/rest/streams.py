@@ -1,19 +1,18 @@
 """Streams over REST: signs of life while they are quiet, readers of outputs, and the live events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import ExitStack
-from typing import Annotated, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
-from starlette.types import Receive, Scope, Send
 
 from manager.answers.overview import EventAnswer
-from manager.rest import examples
+from manager.kernel.live_events import LiveEvents
 from manager.rest.dependencies import StillLetIn, TheCaller
-from manager.rest.openapi import OF_EVERY_CALLER, problems
+from manager.rest.examples import example
+from manager.rest.openapi import streamed
 from manager.use_case import Caller
 
 QUIET = 15.0
@@ -42,111 +41,29 @@ class SignsOfLife:
         return True
 
 
-class _Reader(Protocol):
-    @property
-    def over(self) -> bool:
-        """Whether nothing more comes."""
-
-    def on_news(self, notify: Callable[[], object], /) -> None:
-        """Call back, from any thread, whenever there is something to take."""
-
-
-class ClosingStreamResponse(StreamingResponse):
-    """A stream whose reader is closed in any case, even if nobody reads the beginning of the answer."""
-
-    def __init__(self, content: AsyncIterator[str], reader: ExitStack, *, media_type: str) -> None:
-        super().__init__(content, media_type=media_type)
-        self._reader = reader
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and have a thread close the reader, because that waits for the broker."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            asyncio.get_running_loop().run_in_executor(None, self._reader.close)
-
-
-async def read_until_over(  # noqa: PLR0913 - each is a part of the stream
-    reader: _Reader,
-    pieces: Callable[[], Iterable[str]],
-    *,
-    ends: Callable[[], bool],
-    still_let_in: Callable[[], bool],
-    greeting: str,
-    sign: str,
-    pace: float = 0.0,
-) -> AsyncIterator[str]:
-    """Send the greeting, then the pieces of each news, at least `pace` seconds apart, and signs of life."""
-    loop, news, signs = asyncio.get_running_loop(), asyncio.Event(), SignsOfLife(still_let_in)
-    reader.on_news(lambda: loop.call_soon_threadsafe(news.set))
-    yield greeting
-    while not reader.over and not ends():
-        try:
-            await asyncio.wait_for(news.wait(), LONGEST_WAIT)
-        except TimeoutError:
-            pass
-        else:
-            news.clear()
-            for piece in pieces():
-                yield piece
-                await asyncio.sleep(pace)
-        if signs.is_due:
-            if not await signs.renew():
-                return
-            yield sign
-
-
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
 
-class EventBuffer(Protocol):
-    """The newest events. Thread-safe."""
-
-    @property
-    def last(self) -> int:
-        """The number of the newest event."""
-
-    @property
-    def closed(self) -> bool:
-        """True once nothing more comes."""
-
-    def since(self, event: int) -> Sequence[EventAnswer]:
-        """The events after this one that are still kept, oldest first."""
-
-    def wait(self, event: int, timeout: float) -> Sequence[EventAnswer]:
-        """Wait for events after this one; none after the timeout, or once the buffer is closed."""
-
-
 class EventFeed:
     """Events for any number of listeners. One thread waits for all of them."""
 
-    def __init__(self, events: EventBuffer) -> None:
-        self._events = events
-        self._turn: asyncio.Future[Sequence[EventAnswer]] | None = None
+    def __init__(self, events: LiveEvents) -> None:
+        self.events = events
+        self._turn: asyncio.Future[tuple[EventAnswer, ...]] | None = None
 
-    @property
-    def last(self) -> int:
-        """The number of the newest event."""
-        return self._events.last
-
-    @property
-    def closed(self) -> bool:
-        """True once nothing more comes."""
-        return self._events.closed
-
-    async def since(self, event: int) -> Sequence[EventAnswer]:
+    async def since(self, event: int) -> tuple[EventAnswer, ...]:
         """The events after this one; waits for a while if there are none."""
-        if not (found := self._events.since(event)) and not self._events.closed:
+        if not (events := self.events.since(event)) and not self.events.closed:
             await asyncio.wait([self._waited(event)])
-            found = self._events.since(event)
-        return found
+            events = self.events.since(event)
+        return events
 
-    def _waited(self, event: int) -> asyncio.Future[Sequence[EventAnswer]]:
+    def _waited(self, event: int) -> asyncio.Future[tuple[EventAnswer, ...]]:
         turn = self._turn
         if turn is None or turn.done() or turn.get_loop() is not asyncio.get_running_loop():
-            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, LONGEST_WAIT))
+            turn = asyncio.ensure_future(asyncio.to_thread(self.events.wait, event, LONGEST_WAIT))
             self._turn = turn
         return turn
 
@@ -168,19 +85,11 @@ def may_see(caller: Caller, event: EventAnswer) -> bool:
 
 @router.get(
     "/events",
-    response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "Events as they happen, each with `id`, `event`, and an EventAnswer as `data`.",
-            "content": {
-                EVENT_STREAM_MEDIA_TYPE: {
-                    "schema": {"type": "string"},
-                    "example": f"data: {examples.EVENT_ANSWER.model_dump_json()}\n\n",
-                }
-            },
-        },
-        **problems(*OF_EVERY_CALLER),
-    },
+    **streamed(
+        EVENT_STREAM_MEDIA_TYPE,
+        "Events as they happen, each with `id`, `event`, and an EventAnswer as `data`.",
+        f"data: {example(EventAnswer).model_dump_json()}\n\n",
+    ),
 )
 async def events(
     request: Request,
@@ -195,7 +104,7 @@ async def events(
 ) -> StreamingResponse:
     """Listen to live events: operations, and new states of jobs and dataflows. A tenant sees only its own."""
     feed: EventFeed = request.app.state.feed
-    after = feed.last if last_event_id is None else int(last_event_id)
+    after = feed.events.last if last_event_id is None else int(last_event_id)
     return StreamingResponse(_lines(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
 
 
@@ -205,7 +114,7 @@ async def _lines(feed: EventFeed, after: int, caller: Caller, still_let_in: Call
     ends = False
     while not ends:
         # Read before the events, so that the last ones before the end are sent.
-        ends = feed.closed
+        ends = feed.events.closed
         for event in await feed.since(after):
             after = event.id
             if may_see(caller, event):

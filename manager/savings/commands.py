@@ -2,9 +2,9 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -37,10 +37,10 @@ def savings(
     dataflow: Annotated[str | None, typer.Option(help="Only this dataflow, even a removed one.")] = None,
 ) -> Shown:
     """Show what sharing and packing saved, and the share of each tenant, in the last hour or an interval."""
-    found = client.savings(
+    answer = client.savings(
         since=time_in("--from", since), until=time_in("--to", until), tenant=tenant, dataflow=dataflow
     )
-    return Shown(data=found, text=lines(_savings_heading(found), _whole(found), *_shares(found)))
+    return Shown(data=answer, text=lines(_savings_heading(answer), _whole(answer), *_shares(answer)))
 
 
 def time_in(option: str, text: str | None) -> datetime | None:
@@ -54,84 +54,81 @@ def time_in(option: str, text: str | None) -> datetime | None:
         raise WrongUsage(f"{option}: {text!r} is not a time; write one {TIME_FORMAT}") from None
 
 
-def _savings_heading(found: SavingsAnswer) -> str:
+def _savings_heading(answer: SavingsAnswer) -> str:
     """The interval, and how much of it was metered."""
-    minutes = found.metered_seconds / 60
-    return f"{moment(found.since)} to {moment(found.until)}, {minutes:.1f} minutes metered, tenants: {found.tenants}"
+    minutes = answer.metered_seconds / 60
+    return f"{moment(answer.since)} to {moment(answer.until)}, {minutes:.1f} minutes metered, tenants: {answer.tenants}"
 
 
-def _whole(found: SavingsAnswer) -> RenderableType | None:
-    whole = found.whole
+def _whole(answer: SavingsAnswer) -> RenderableType | None:
+    whole = answer.whole
     if whole is None:
         return None
-    parts = [(f"  {part}", *_taken(taken, found)) for part, taken in whole.parts.items()]
     rows = [
-        ("measured", *_taken(whole.measured, found)),
-        *parts,
-        ("  overhead in it", *_taken(whole.overhead, found)),
-        ("a job for each dataflow", *_estimated(whole.alone_launched, found)),
-        ("packed without sharing", *_estimated(whole.alone_packed, found)),
-        *_shared(whole.saved, found),
-        ("cores saved by packing", *_estimated(whole.saved.cores_by_packing, found)),
+        ("measured", *_taken(whole.measured)),
+        *((f"  {part}", *_taken(taken)) for part, taken in whole.parts.items()),
+        ("  overhead in it", *_taken(whole.overhead)),
+        ("a job for each dataflow", *_estimated(whole.alone_launched)),
+        ("packed without sharing", *_estimated(whole.alone_packed)),
+        *_shared(whole.saved),
+        ("cores saved by packing", *_estimated(whole.saved.cores_by_packing)),
     ]
-    return table("cores", "likely", "low", "high", *_savings_price_column(found), rows=rows, empty="")
+    return _priced(answer, "cores", "likely", "low", "high", "price", rows=rows, empty="")
 
 
-def _shared(saved: SavedAnswer, found: SavingsAnswer) -> Iterator[tuple[object, ...]]:
+def _shared(saved: SavedAnswer) -> Iterator[tuple[object, ...]]:
     """The rows of what sharing saved; none if nothing was shared."""
     if saved.work_by_sharing is not None:
-        prices = (None for _ in _savings_price_column(found))
-        yield ("work saved by sharing", _percent(saved.work_by_sharing), None, None, *prices)
-        yield ("cores saved by sharing", *_taken(saved.cores_by_sharing, found))
+        yield ("work saved by sharing", _percent(saved.work_by_sharing), None, None, None)
+        yield ("cores saved by sharing", *_taken(saved.cores_by_sharing))
 
 
-def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
-    columns = ("share", "alone", "low", "high", *_SAVED, *_savings_price_column(found))
-    yield table(
-        "tenant", *columns, rows=[(each.tenant, *_share(each, found)) for each in found.shares], empty="no shares"
-    )
-    if found.dataflows:
-        rows = [(each.dataflow, *_share(each, found)) for each in found.dataflows]
-        yield table("dataflow", *columns, rows=rows, empty="")
-
-
-_SAVED = ("work saved by sharing", "cores saved by sharing", "cores saved by packing")
+def _shares(answer: SavingsAnswer) -> Iterator[RenderableType]:
+    saved = ("work saved by sharing", "cores saved by sharing", "cores saved by packing")
+    columns = ("share", "alone", "low", "high", *saved, "price")
+    tenants = [(share.tenant, *_share(share)) for share in answer.shares]
+    yield _priced(answer, "tenant", *columns, rows=tenants, empty="no shares")
+    if answer.dataflows:
+        dataflows = [(share.dataflow, *_share(share)) for share in answer.dataflows]
+        yield _priced(answer, "dataflow", *columns, rows=dataflows, empty="")
 
 
 def _percent(part: float) -> str:
     return f"{number(round(100 * part, 1))} %"
 
 
-def _savings_price_column(found: SavingsAnswer) -> tuple[str, ...]:
-    return () if found.price_per_core_hour is None else (f"price {found.currency}".strip(),)
+def _priced(
+    answer: SavingsAnswer | BillAnswer, *columns: str, rows: Iterable[tuple[object, ...]], empty: str
+) -> RenderableType:
+    """A table whose last column is money, which is left out where cores have no price."""
+    if answer.price_per_core_hour is None:
+        return table(*columns[:-1], rows=[row[:-1] for row in rows], empty=empty)
+    return table(*columns[:-1], f"{columns[-1]} {answer.currency}".strip(), rows=rows, empty=empty)
 
 
-def _taken(taken: CpuAnswer | None, found: SavingsAnswer) -> tuple[object, ...]:
-    if taken is None:
-        return ("not measured", None, None, *(None for _ in _savings_price_column(found)))
-    return (taken.cores, None, None, *(taken.price for _ in _savings_price_column(found)))
+def _taken(taken: CpuAnswer | None) -> tuple[object, ...]:
+    return ("not measured", None, None, None) if taken is None else (taken.cores, None, None, taken.price)
 
 
-def _estimated(estimate: EstimateAnswer, found: SavingsAnswer) -> tuple[object, ...]:
-    return (estimate.likely, estimate.low, estimate.high, *(estimate.price for _ in _savings_price_column(found)))
+def _estimated(estimate: EstimateAnswer) -> tuple[object, ...]:
+    return (estimate.likely, estimate.low, estimate.high, estimate.price)
 
 
-def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
-    alone, saved = each.alone, each.saved
+def _share(share: ShareAnswer) -> tuple[object, ...]:
+    alone, saved = share.alone, share.saved
     return (
-        each.share.cores,
+        share.share.cores,
         alone.likely,
         alone.low,
         alone.high,
         None if saved.work_by_sharing is None else _percent(saved.work_by_sharing),
-        None if saved.cores_by_sharing is None else saved.cores_by_sharing.cores,
+        saved.cores_by_sharing and saved.cores_by_sharing.cores,
         saved.cores_by_packing.likely,
-        *(each.share.price for _ in _savings_price_column(found)),
+        share.share.price,
     )
 
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
-_LAST_MONTH = 12
 
 
 @client_command
@@ -150,8 +147,10 @@ def bill(  # noqa: PLR0913 - each is an option, which callers name
     if month is not None and (since is not None or until is not None):
         raise WrongUsage("--month: it cannot be combined with --from and --to; leave them out")
     begin, end = (time_in("--from", since), time_in("--to", until)) if month is None else _bounds(month)
-    found = client.bill(since=begin, until=end, tenant=tenant)
-    return _Csv(data=found, text="") if csv else Shown(data=found, text=lines(_bill_heading(found), *_tables(found)))
+    answer = client.bill(since=begin, until=end, tenant=tenant)
+    if csv:
+        return _Csv(data=answer, text="")
+    return Shown(data=answer, text=lines(_bill_heading(answer), *_tables(answer)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,43 +170,38 @@ class _Csv(Shown):
 
 def _bounds(month: str) -> tuple[datetime, datetime]:
     """The start and the end of a month."""
-    found = _MONTH.fullmatch(month)
+    parts = _MONTH.fullmatch(month)
     # `datetime` has no year 0, and nothing after its last year.
-    if found is None or not MINYEAR <= (year := int(found[1])) < MAXYEAR:
+    if parts is None or not MINYEAR <= int(parts[1]) < MAXYEAR:
         raise WrongUsage(f"--month: {month!r} is not a month; write one such as 2026-10")
-    number = int(found[2])
-    following = (year + 1, 1) if number == _LAST_MONTH else (year, number + 1)
-    return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
+    begin = datetime(int(parts[1]), int(parts[2]), 1, tzinfo=UTC)
+    return begin, (begin + timedelta(days=31)).replace(day=1)
 
 
-def _bill_heading(found: BillAnswer) -> str:
+def _bill_heading(answer: BillAnswer) -> str:
     """The interval, and whether the bill is final."""
-    hours = found.metered_seconds / 3_600
-    more = "" if found.complete else "; not final"
-    return f"{moment(found.since)} to {moment(found.until)}, {hours:.1f} hours metered{more}"
+    hours = answer.metered_seconds / 3_600
+    more = "" if answer.complete else "; not final"
+    return f"{moment(answer.since)} to {moment(answer.until)}, {hours:.1f} hours metered{more}"
 
 
-def _tables(found: BillAnswer) -> Iterator[RenderableType]:
-    columns = ("core hours", "at most", *_amount_column(found))
-    rows = [(each.tenant, *_line(each, found)) for each in found.tenants]
-    if found.whole is not None:
+def _tables(answer: BillAnswer) -> Iterator[RenderableType]:
+    columns = ("core hours", "at most", "amount")
+    rows: list[tuple[object, ...]] = [(line.tenant, *_line(line)) for line in answer.tenants]
+    if (whole := answer.whole) is not None:
         # The sum includes tenants that are not shown.
-        others = [("(others)", found.whole.others)] if found.whole.others.cpu_ns else []
-        for name, amount in (*others, ("(overhead)", found.whole.overhead), ("(measured)", found.whole.measured)):
-            rows.append((name, f"{amount.core_hours:f}", None, *_money(amount, found)))
-    yield table("tenant", *columns, rows=rows, empty="nothing metered")
-    if found.dataflows:
-        own = [(each.tenant, each.dataflow, each.name, *_line(each, found)) for each in found.dataflows]
-        yield table("tenant", "dataflow", "name", *columns, rows=own, empty="")
+        others = [("(others)", whole.others)] if whole.others.cpu_ns else []
+        for name, amount in (*others, ("(overhead)", whole.overhead), ("(measured)", whole.measured)):
+            rows.append((name, f"{amount.core_hours:f}", None, _money(amount)))
+    yield _priced(answer, "tenant", *columns, rows=rows, empty="nothing metered")
+    if answer.dataflows:
+        own = [(line.tenant, line.dataflow, line.name, *_line(line)) for line in answer.dataflows]
+        yield _priced(answer, "tenant", "dataflow", "name", *columns, rows=own, empty="")
 
 
-def _amount_column(found: BillAnswer) -> tuple[str, ...]:
-    return () if found.price_per_core_hour is None else (f"amount {found.currency}".strip(),)
+def _line(line: BillLine) -> tuple[object, ...]:
+    return (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}", _money(line.pays))
 
 
-def _line(line: BillLine, found: BillAnswer) -> tuple[object, ...]:
-    return (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}", *_money(line.pays, found))
-
-
-def _money(amount: BillAmount, found: BillAnswer) -> tuple[str, ...]:
-    return () if amount.amount is None or found.price_per_core_hour is None else (f"{amount.amount:f}",)
+def _money(amount: BillAmount) -> str:
+    return "" if amount.amount is None else f"{amount.amount:f}"

@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -11,8 +11,8 @@ from dags.problems import pointer, quoted
 from manager.answers.base import TenantName
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer, as_csv
 from manager.problem import FieldError, InvalidRequest, NotFound
-from manager.rest import examples
 from manager.rest.dependencies import Text, TheCaller, TheService
+from manager.rest.examples import example
 from manager.rest.openapi import documented
 from manager.savings.ledger import LONGEST_STEP, MINUTE
 
@@ -34,7 +34,7 @@ Until = Annotated[
 router = APIRouter(prefix="/v1", tags=["reports"])
 
 
-@router.get("/reports/savings", **documented(examples.SAVINGS, NotFound))
+@router.get("/reports/savings", **documented(NotFound))
 def savings(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     service: TheService,
     caller: TheCaller,
@@ -49,7 +49,7 @@ def savings(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     )
 
 
-@router.get("/reports/savings/series", **documented(examples.SERIES, NotFound))
+@router.get("/reports/savings/series", **documented(NotFound))
 def savings_series(  # noqa: PLR0913, PLR0917 - as above
     service: TheService,
     caller: TheCaller,
@@ -81,34 +81,23 @@ def time_in(parameter: str, text: str | None) -> datetime | None:
     except ValueError:
         # Such as the 30th of February.
         pass
-    raise InvalidRequest(
-        [
-            FieldError(
-                pointer=pointer("query", parameter),
-                code="no-time",
-                message=f"{quoted(text)} is no time with a zone",
-                remedy="write it as 2026-03-01T12:00:00Z",
-            )
-        ]
-    )
+    message, remedy = f"{quoted(text)} is no time with a zone", "write it as 2026-03-01T12:00:00Z"
+    error = FieldError(pointer=pointer("query", parameter), code="no-time", message=message, remedy=remedy)
+    raise InvalidRequest([error])
 
 
 CSV_MEDIA_TYPE = "text/csv"
-_MOMENT = {"format": "date-time"}
-
-
-def _documented() -> dict[str, Any]:
-    described = documented(examples.BILL, NotFound)
-    answer = described["responses"][200]
-    answer["content"][CSV_MEDIA_TYPE] = {"schema": {"type": "string"}, "example": as_csv(examples.BILL)}
-    return described
 
 
 bills_router = APIRouter(prefix="/v1", tags=["reports"])
 
 
 # The response model describes the JSON; the CSV is described beside it.
-@bills_router.get("/reports/bills", response_model=BillAnswer, **_documented())
+@bills_router.get(
+    "/reports/bills",
+    response_model=BillAnswer,
+    **documented(NotFound, media={CSV_MEDIA_TYPE: as_csv(example(BillAnswer))}),
+)
 def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     request: Request,
     service: TheService,
@@ -118,7 +107,7 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
         Query(
             alias="from",
             description="Start of the bill, rounded down to the hour. Default: the beginning of the month of its end.",
-            json_schema_extra=_MOMENT,
+            json_schema_extra=_FORMAT,
         ),
     ] = None,
     until: Annotated[
@@ -126,7 +115,7 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
         Query(
             alias="to",
             description="End of the bill, rounded down to the hour. Default: the end of the current hour.",
-            json_schema_extra=_MOMENT,
+            json_schema_extra=_FORMAT,
         ),
     ] = None,
     tenant: Annotated[TenantName | None, Query(description="Only this tenant.")] = None,
@@ -136,12 +125,12 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     ] = None,
 ) -> Response | BillAnswer:
     """Bill some hours: what each tenant and each dataflow costs. The default is this month so far."""
-    found = service.bills.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
+    answer = service.bills.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
     if form == "json" or (form is None and not _wants_csv(request.headers.get("accept", ""))):
-        return found
-    name = f"braid-bill-{found.since:%Y-%m-%dT%H}-{found.until:%Y-%m-%dT%H}.csv"
+        return answer
+    name = f"braid-bill-{answer.since:%Y-%m-%dT%H}-{answer.until:%Y-%m-%dT%H}.csv"
     return Response(
-        as_csv(found),
+        as_csv(answer),
         media_type=CSV_MEDIA_TYPE,
         headers={"Content-Disposition": f'attachment; filename="{name}"', "Vary": "Accept"},
     )
@@ -150,8 +139,8 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
 def _wants_csv(accept: str) -> bool:
     """True if a header `Accept` prefers CSV to JSON.
 
-    >>> [_wants_csv(each) for each in ("text/csv", "text/csv, */*;q=0.1", "application/json, text/csv", "*/*", "")]
+    >>> [_wants_csv(accept) for accept in ("text/csv", "text/csv, */*;q=0.1", "application/json, text/csv", "*/*", "")]
     [True, True, False, False, False]
     """
-    kinds = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
+    kinds = [kind.partition(";")[0].strip().lower() for kind in accept.split(",")]
     return CSV_MEDIA_TYPE in kinds and "application/json" not in kinds

@@ -1,6 +1,5 @@
 """The commands about sources: list, show, register, set their visibility, revoke."""
 
-import json
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -9,14 +8,24 @@ from rich.console import RenderableType
 
 from dags import Visibility
 from manager.answers.sources import SchemaForm, SourceAnswer, VisibilityForm
-from manager.cli import File, Shown, WrongUsage, client_command, counted, fill_form, lines, moment, read_file, table
+from manager.cli import (
+    File,
+    Shown,
+    client_command,
+    counted,
+    fields,
+    fill_form,
+    group,
+    lines,
+    listing,
+    moment,
+    read_file,
+    read_json,
+    table,
+)
 from manager.client.client import Client
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="List, show and register sources, set their visibility, revoke them.",
-)
+app = group(help="List, show and register sources, set their visibility, revoke them.")
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
 
 
@@ -24,23 +33,22 @@ Name = Annotated[str, typer.Argument(help="The name of a source.")]
 @client_command
 def list_sources(client: Client) -> Shown:
     """List the sources that you may read."""
-    found = tuple(client.sources())
-    rows = (
-        (
-            each.name,
-            each.owner,
-            each.visibility,
-            each.readers,
-            [f"{name} {kind}" for name, kind in each.fields.items()],
-            each.dataflows,
-            each.connection.kind if each.connection else None,
-            each.received.accepted if each.received else None,
-            each.received.rejected if each.received else None,
-        )
-        for each in found
+    return listing(
+        client.sources(),
+        "no sources",
+        lambda source: {
+            **fields(source, "name", "owner", "visibility", "readers"),
+            "schema": _declared(source),
+            "dataflows": source.dataflows,
+            "connection": source.connection and source.connection.kind,
+            "accepted": source.received and source.received.accepted,
+            "rejected": source.received and source.received.rejected,
+        },
     )
-    columns = ("name", "owner", "visibility", "readers", "schema", "dataflows", "connection", "accepted", "rejected")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no sources"))
+
+
+def _declared(source: SourceAnswer) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in source.fields.items())
 
 
 @app.command()
@@ -48,8 +56,7 @@ def list_sources(client: Client) -> Shown:
 def show(client: Client, name: Name) -> Shown:
     """Show a source: its schema, and for its owner what was accepted and rejected, with the newest rejected events."""
     answer = client.source(name)
-    fields = ", ".join(f"{field} {kind}" for field, kind in answer.fields.items()) or "no fields"
-    heading = f"{answer.name} of {answer.owner}, {answer.visibility}, declares {fields}"
+    heading = f"{answer.name} of {answer.owner}, {answer.visibility}, declares {_declared(answer) or 'no fields'}"
     return Shown(data=answer, text=lines(heading, *_received(answer)))
 
 
@@ -60,7 +67,7 @@ def _received(answer: SourceAnswer) -> Iterator[RenderableType]:
     since = f"since {moment(received.since)}, when its host began to receive it"
     yield f"{counted(received.accepted, 'event')} accepted and {received.rejected:,} rejected {since}"
     if received.newest:
-        rows = ((each.at, each.reason, each.event) for each in received.newest)
+        rows = ((event.at, event.reason, event.event) for event in received.newest)
         yield table("rejected at", "reason", "event", rows=rows, empty="")
 
 
@@ -93,19 +100,16 @@ def schema(
     file: File,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which dataflows depend on what goes.")] = False,
-) -> Iterator[Shown]:
+) -> Shown:
     """Change the schema of a source, to the JSON object of fields in a file; what runs keeps the one before."""
-    try:
-        fields = json.loads(read_file(file))
-    except ValueError as error:
-        raise WrongUsage(f'{file}: it is not JSON: {error}; name a file such as {{"temperature": "float"}}') from None
-    answer = client.declare_fields(name, fill_form(SchemaForm, schema=fields), dry_run=dry_run)
-    declared = ", ".join(f"{field} {kind}" for field, kind in answer.source.fields.items()) or "no fields"
-    heading = f"{answer.source.name} {'would declare' if dry_run else 'declares'} {declared}"
+    declared = read_json(file, 'such as {"temperature": "float"}')
+    answer = client.declare_fields(name, fill_form(SchemaForm, schema=declared), dry_run=dry_run)
+    verb = "would declare" if dry_run else "declares"
+    heading = f"{answer.source.name} {verb} {_declared(answer.source) or 'no fields'}"
     keeps = "keeps" if answer.going_on == 1 else "keep"
     going_on = f"{counted(answer.going_on, 'dataflow')} {keeps} the schema before" if answer.going_on else ""
-    dependent = [f"{each.dataflow} depends on it: {'; '.join(each.why)}" for each in answer.dependent]
-    yield Shown(data=answer, text=lines(heading, going_on, *dependent))
+    dependent = [f"{reader.dataflow} depends on it: {'; '.join(reader.why)}" for reader in answer.dependent]
+    return Shown(data=answer, text=lines(heading, going_on, *dependent))
 
 
 @app.command()

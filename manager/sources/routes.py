@@ -26,29 +26,27 @@ from manager.problem import (
     TooLarge,
     UnsupportedMediaType,
 )
-from manager.rest import examples
 from manager.rest.dependencies import DryRun, Named, SentEvents, TheCaller, ThePage, TheService, events, form
+from manager.rest.examples import EVENT_LINES, SENT_EVENTS
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["sources"])
-_BODY = (StateNotReady, TooLarge, UnsupportedMediaType)
 
 
 @router.post(
     "/sources",
     **documented(
-        examples.SOURCE_ANSWER,
-        *(Conflict, Forbidden, NotFound, *_BODY),
+        Conflict,
+        Forbidden,
+        NotFound,
+        StateNotReady,
         body=SourceForm,
         status=201,
         leads_to={"name": ("source", "set_visibility", "revoke_source")},
     ),
 )
 def register_source(
-    service: TheService,
-    caller: TheCaller,
-    sent: Annotated[SourceForm, Depends(form(SourceForm))],
-    response: Response,
+    service: TheService, caller: TheCaller, sent: Annotated[SourceForm, Depends(form(SourceForm))], response: Response
 ) -> SourceAnswer:
     """Register a source. Documents refer to it by its name."""
     answer = service.sources.register(caller, sent)
@@ -56,47 +54,39 @@ def register_source(
     return answer
 
 
-@router.get("/sources", **documented(examples.SOURCE_PAGE, StateNotReady))
+@router.get("/sources", **documented(StateNotReady))
 def sources(service: TheService, caller: TheCaller, page: ThePage) -> Page[SourceAnswer]:
     """List the sources that the caller may read, by name."""
     return service.sources.page(caller, page)
 
 
-@router.get("/sources/{name}", **documented(examples.SOURCE_ANSWER, NotFound, StateNotReady))
+@router.get("/sources/{name}", **documented(NotFound, StateNotReady))
 def source(service: TheService, caller: TheCaller, name: Named) -> SourceAnswer:
     """Show a source."""
     return service.sources.get(caller, name)
 
 
-@router.put(
-    "/sources/{name}/visibility", **documented(examples.STOPPED, Forbidden, NotFound, *_BODY, body=VisibilityForm)
-)
+@router.put("/sources/{name}/visibility", **documented(Forbidden, NotFound, StateNotReady, body=VisibilityForm))
 def set_visibility(
-    service: TheService,
-    caller: TheCaller,
-    name: Named,
-    sent: Annotated[VisibilityForm, Depends(form(VisibilityForm))],
+    service: TheService, caller: TheCaller, name: Named, sent: Annotated[VisibilityForm, Depends(form(VisibilityForm))]
 ) -> Stopped:
     """Set who may read a source. Dataflows of tenants that no longer may are removed."""
     return service.sources.set_visibility(caller, name, sent)
 
 
-@router.put(
-    "/sources/{name}/schema",
-    **documented(examples.SCHEMA_ANSWER, Conflict, Forbidden, NotFound, *_BODY, body=SchemaForm),
-)
+@router.put("/sources/{name}/schema", **documented(Conflict, Forbidden, NotFound, StateNotReady, body=SchemaForm))
 def declare_fields(
     service: TheService,
     caller: TheCaller,
     name: Named,
     sent: Annotated[SchemaForm, Depends(form(SchemaForm))],
-    dry_run: DryRun = False,  # noqa: FBT002 - a query parameter
+    dry_run: DryRun = False,
 ) -> SchemaAnswer:
     """Change the schema of a source. Running dataflows keep the one that they were submitted with."""
     return service.sources.declare(caller, name, sent, dry_run=dry_run)
 
 
-@router.delete("/sources/{name}", **documented(examples.STOPPED, Forbidden, NotFound, StateNotReady))
+@router.delete("/sources/{name}", **documented(Forbidden, NotFound, StateNotReady))
 def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stopped:
     """Remove a source, and every dataflow that reads it."""
     return service.sources.revoke(caller, name)
@@ -108,10 +98,10 @@ _EVENTS = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/x-ndjson": {"schema": {"type": "string"}, "example": examples.EVENT_LINES},
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": EVENT_LINES},
             "application/json": {
                 "schema": {"type": "array", "items": {"type": "object"}},
-                "example": examples.SENT_EVENTS,
+                "example": SENT_EVENTS,
             },
         },
     }
@@ -120,7 +110,7 @@ _EVENTS = {
 
 @events_router.post(
     "/sources/{name}/events",
-    **documented(examples.SENT, *_TROUBLES, TooLarge, UnsupportedMediaType),
+    **documented(*_TROUBLES, TooLarge, UnsupportedMediaType),
     openapi_extra=_EVENTS,
 )
 def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
@@ -138,7 +128,7 @@ def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
     return service.source_events.send(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
 
 
-@events_router.get("/sources/{name}/producers/{producer}", **documented(examples.PRODUCER, *_TROUBLES))
+@events_router.get("/sources/{name}/producers/{producer}", **documented(*_TROUBLES))
 def producer(
     service: TheService,
     caller: TheCaller,

@@ -1,7 +1,6 @@
 """The commands about tenants, API keys and secrets: `braid tenants`, `braid keys`, `braid secrets`."""
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
@@ -9,14 +8,24 @@ from typing import Annotated, Any
 import typer
 
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantAnswer, TenantForm
-from manager.cli import Shown, Tenant, client_command, fill_form, lines, moment, table
+from manager.cli import (
+    Shown,
+    Tenant,
+    client_command,
+    fields,
+    fill_form,
+    group,
+    lines,
+    listing,
+    moment,
+    table,
+    with_options,
+)
 from manager.client.client import Client
 from manager.client.errors import Refused
 
-tenants_app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="List tenants, admit them, set their quotas and what they may publish, make broker credentials.",
+tenants_app = group(
+    help="List tenants, admit them, set their quotas and what they may publish, make broker credentials."
 )
 Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
 Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
@@ -45,40 +54,27 @@ def _with_limits(command: Callable[..., Any]) -> Callable[..., Any]:
         limits = {name: value for name in _LIMITS if (value := options.pop(name)) is not None}
         return command(*args, limits=limits, **options)
 
-    signature = inspect.signature(command)
-    own = [each for name, each in signature.parameters.items() if name != "limits"]
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[int | None, typer.Option(help=text)],
-        )
-        for name, text in _LIMITS.items()
-    ]
-    setattr(run, "__signature__", signature.replace(parameters=[*own, *added]))  # noqa: B010 - functions have it, and their type does not
-    return run
+    added = {name: (Annotated[int | None, typer.Option(help=text)], None) for name, text in _LIMITS.items()}
+    return with_options(run, added, instead_of=["limits"])
 
 
 @tenants_app.command("list")
 @client_command
 def list_tenants(client: Client) -> Shown:
     """List the tenants, with their usage and quotas."""
-    found = tuple(client.tenants())
-    rows = (
-        (
-            each.name,
-            f"{each.uses.dataflows:,} of {each.quota.dataflows:,}",
-            f"{each.uses.tasks:,} of {each.quota.tasks:,}",
-            _fullest(each),
-            each.publishes_code,
-            each.quarantined_until,
-            each.created,
-        )
-        for each in found
+    return listing(
+        client.tenants(),
+        "no tenants",
+        lambda tenant: {
+            "name": tenant.name,
+            "dataflows": f"{tenant.uses.dataflows:,} of {tenant.quota.dataflows:,}",
+            "tasks": f"{tenant.uses.tasks:,} of {tenant.quota.tasks:,}",
+            "nearest to its quota": _fullest(tenant),
+            "publishes code": tenant.publishes_code,
+            "in quarantine until": tenant.quarantined_until,
+            "since": tenant.created,
+        },
     )
-    columns = ("name", "dataflows", "tasks", "nearest to its quota", "publishes code", "in quarantine until", "since")
-    return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
 
 
 def _fullest(tenant: TenantAnswer) -> str:
@@ -95,7 +91,7 @@ def _fullest(tenant: TenantAnswer) -> str:
 def admit(client: Client, name: Names, *, limits: Mapping[str, int]) -> Iterator[Shown]:
     """Admit tenants. Their API keys and broker credentials are made by other commands."""
     own = fill_form(Quota, **limits) if limits else None
-    for answer in map(client.admit, [fill_form(TenantForm, name=each, quota=own) for each in name]):
+    for answer in map(client.admit, [fill_form(TenantForm, name=tenant, quota=own) for tenant in name]):
         text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
         yield Shown(data=answer, text=text)
 
@@ -143,17 +139,16 @@ def credentials(client: Client, name: Name) -> Shown:
     )
 
 
-keys_app = typer.Typer(no_args_is_help=True, add_completion=False, help="List, make and revoke API keys.")
+keys_app = group(help="List, make and revoke API keys.")
 
 
 @keys_app.command("list")
 @client_command
 def list_keys(client: Client) -> Shown:
     """List API keys, without their secrets."""
-    found = tuple(client.keys())
-    rows = ((each.id, each.role, each.tenant, each.note, each.created, moment(each.revoked) or "no") for each in found)
-    return Shown(
-        data=found, text=table("id", "role", "tenant", "note", "created", "revoked", rows=rows, empty="no keys")
+    columns = ("id", "role", "tenant", "note", "created")
+    return listing(
+        client.keys(), "no keys", lambda key: {**fields(key, *columns), "revoked": moment(key.revoked) or "no"}
     )
 
 
@@ -178,9 +173,7 @@ def revoke(client: Client, key: Annotated[str, typer.Argument(help="The id of a 
     return Shown(data=answer, text=f"key {answer.id} is revoked")
 
 
-secrets_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List the names of secrets, put and remove secrets."
-)
+secrets_app = group(help="List the names of secrets, put and remove secrets.")
 SecretName = Annotated[str, typer.Argument(help="Its name in documents.")]
 
 
@@ -188,8 +181,7 @@ SecretName = Annotated[str, typer.Argument(help="Its name in documents.")]
 @client_command
 def list_secrets(client: Client, tenant: Tenant = None) -> Shown:
     """List the names of secrets; their values are never shown."""
-    found = tuple(client.secrets(tenant=tenant))
-    return Shown(data=found, text=table("tenant", "name", rows=((e.tenant, e.name) for e in found), empty="no secrets"))
+    return listing(client.secrets(tenant=tenant), "no secrets", lambda secret: fields(secret, "tenant", "name"))
 
 
 @secrets_app.command()

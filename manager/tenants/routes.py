@@ -24,14 +24,13 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.problem import Conflict, Forbidden, ForeignPage, NotFound, TooLarge, UnsupportedMediaType
-from manager.rest import examples
+from manager.problem import Conflict, Forbidden, ForeignPage, NotFound
 from manager.rest.dependencies import (
     SESSION_LIFE,
+    ById,
     ForTenant,
     NamedTenant,
     TheCaller,
-    TheId,
     ThePage,
     TheService,
     forget_token,
@@ -45,10 +44,9 @@ from manager.rest.dependencies import (
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["administration"])
-_BODY = (TooLarge, UnsupportedMediaType)
 
 
-@router.post("/tenants", **documented(examples.TENANT, Conflict, Forbidden, *_BODY, body=TenantForm, status=201))
+@router.post("/tenants", **documented(Conflict, Forbidden, body=TenantForm, status=201))
 def admit(
     service: TheService, caller: TheCaller, sent: Annotated[TenantForm, Depends(form(TenantForm))]
 ) -> TenantAnswer:
@@ -56,13 +54,13 @@ def admit(
     return service.administration.admit(caller, sent)
 
 
-@router.get("/tenants", **documented(examples.TENANT_PAGE))
+@router.get("/tenants", **documented())
 def tenants(service: TheService, caller: TheCaller, page: ThePage) -> Page[TenantAnswer]:
     """List tenants. A tenant sees only itself."""
     return service.administration.tenants(caller, page)
 
 
-@router.put("/tenants/{tenant}/quota", **documented(examples.TENANT, Forbidden, NotFound, *_BODY, body=Quota))
+@router.put("/tenants/{tenant}/quota", **documented(Forbidden, NotFound, body=Quota))
 def set_quota(
     service: TheService, caller: TheCaller, tenant: NamedTenant, sent: Annotated[Quota, Depends(form(Quota))]
 ) -> TenantAnswer:
@@ -70,9 +68,7 @@ def set_quota(
     return service.administration.set_quota(caller, tenant, sent)
 
 
-@router.put(
-    "/tenants/{tenant}/publishing", **documented(examples.TENANT, Forbidden, NotFound, *_BODY, body=PublishingForm)
-)
+@router.put("/tenants/{tenant}/publishing", **documented(Forbidden, NotFound, body=PublishingForm))
 def set_publishing(
     service: TheService,
     caller: TheCaller,
@@ -83,7 +79,7 @@ def set_publishing(
     return service.administration.set_publishing(caller, tenant, sent)
 
 
-@router.post("/tenants/{tenant}/credentials", **documented(examples.CREDENTIALS, NotFound, status=201))
+@router.post("/tenants/{tenant}/credentials", **documented(NotFound, status=201))
 def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant) -> BrokerCredentials:
     """Make new broker credentials for a tenant. They are shown only once, and replace those it had."""
     return service.administration.make_credentials(caller, tenant)
@@ -91,29 +87,23 @@ def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant
 
 @router.post(
     "/keys",
-    **documented(
-        examples.NEW_KEY,
-        *(Forbidden, NotFound, *_BODY),
-        body=KeyForm,
-        status=201,
-        leads_to={"id": ("revoke_key",)},
-    ),
+    **documented(Forbidden, NotFound, body=KeyForm, status=201, leads_to={"id": ("revoke_key",)}),
 )
 def make_key(service: TheService, caller: TheCaller, sent: Annotated[KeyForm, Depends(form(KeyForm))]) -> NewKeyAnswer:
     """Make an API key: an operator for anyone, a tenant for itself. It is shown only once."""
     return service.administration.make_key(caller, sent)
 
 
-@router.get("/keys", **documented(examples.KEY_PAGE))
+@router.get("/keys", **documented())
 def keys(service: TheService, caller: TheCaller, page: ThePage) -> Page[KeyAnswer]:
     """List API keys without their secrets. A tenant sees only its own."""
     return service.administration.keys(caller, page)
 
 
-@router.delete("/keys/{id}", **documented(examples.KEY_ANSWER, Conflict, NotFound))
-def revoke_key(service: TheService, caller: TheCaller, id: TheId) -> KeyAnswer:  # noqa: A002 - its public name
+@router.delete("/keys/{id}", **documented(Conflict, NotFound))
+def revoke_key(service: TheService, caller: TheCaller, key: ById) -> KeyAnswer:
     """Revoke an API key."""
-    return service.administration.revoke_key(caller, id)
+    return service.administration.revoke_key(caller, key)
 
 
 sessions_router = APIRouter(prefix="/v1", tags=["session"])
@@ -128,7 +118,7 @@ async def _own_page(request: Request) -> None:
 @sessions_router.post(
     "/session",
     dependencies=[Depends(_own_page)],
-    **documented(examples.SESSION_ANSWER, ForeignPage, TooLarge, UnsupportedMediaType, body=SessionForm, status=201),
+    **documented(ForeignPage, body=SessionForm, status=201),
 )
 def begin_session(
     service: TheService,
@@ -143,13 +133,13 @@ def begin_session(
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
 
-@sessions_router.get("/session", **documented(examples.SESSION_ANSWER))
+@sessions_router.get("/session", **documented())
 def session(caller: TheCaller) -> SessionAnswer:
     """Show the caller: its role, its tenant, and the end of its session if it has one."""
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
 
-@sessions_router.delete("/session", **documented(examples.SESSION_ENDED))
+@sessions_router.delete("/session", **documented())
 def end_session(service: TheService, caller: TheCaller, request: Request, response: Response) -> SessionEnded:
     """Sign out of the console. A caller with an API key has no session to end."""
     token = token_in(request)
@@ -164,9 +154,7 @@ secrets_router = APIRouter(prefix="/v1", tags=["secrets"])
 _Named = Annotated[SecretName, Path(description="Its name in documents.")]
 
 
-@secrets_router.put(
-    "/secrets/{name}", **documented(examples.SECRET, NotFound, TooLarge, UnsupportedMediaType, body=SecretForm)
-)
+@secrets_router.put("/secrets/{name}", **documented(NotFound, body=SecretForm))
 def put_secret(
     service: TheService,
     caller: TheCaller,
@@ -178,13 +166,13 @@ def put_secret(
     return service.secrets.put(caller, name, sent, tenant=tenant)
 
 
-@secrets_router.get("/secrets", **documented(examples.SECRET_PAGE, NotFound))
+@secrets_router.get("/secrets", **documented(NotFound))
 def secrets(service: TheService, caller: TheCaller, page: ThePage, tenant: ForTenant = None) -> Page[SecretAnswer]:
     """List the names of secrets. Their values are never shown."""
     return service.secrets.page(caller, page, tenant=tenant)
 
 
-@secrets_router.delete("/secrets/{name}", **documented(examples.SECRET, NotFound))
+@secrets_router.delete("/secrets/{name}", **documented(NotFound))
 def remove_secret(service: TheService, caller: TheCaller, name: _Named, tenant: ForTenant = None) -> SecretAnswer:
     """Delete a secret. Tasks that name it fail."""
     return service.secrets.remove(caller, name, tenant=tenant)

@@ -1,4 +1,4 @@
-"""The generator of the sync client from the async one; `python -m tests.manager.client.sync_client` writes it."""
+"""The generator of the sync connection from the async one; `python -m tests.manager.client.sync_client` writes it."""
 
 import shutil
 import subprocess
@@ -9,14 +9,11 @@ from pathlib import Path
 import unasync
 
 FOLDER = Path(__file__).parents[3] / "manager" / "client"
-GENERATED = {"async_client": "client"}
+GENERATED = {"async_connection": "connection"}
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
-    "AsyncAdministrationClient": "AdministrationClient",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
-    "AsyncMachineClient": "MachineClient",
-    "AsyncPlanningClient": "PlanningClient",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
     "aclose": "close",

@@ -82,7 +82,7 @@ BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
 SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
-ADAPTED = examples.ADAPTATION.model_dump(mode="json", by_alias=True, exclude_unset=True)
+ADAPTED = examples.BODIES["AdaptationAnswer"]
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
 ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
@@ -283,7 +283,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
     assert methods(Client) == methods(AsyncClient)
     assert {method for method, *_ in ROUTES} | LISTS.keys() | {
-        *("events", "tail", "send", "close", "reconfigurations"),
+        *("events", "tail", "send", "items", "close", "reconfigurations"),
         *("module_versions", "vouch_for_module", "withdraw_vouch", "put_wheel"),
     } == methods(Client).keys()
 

@@ -10,8 +10,7 @@ from fastapi import FastAPI
 
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import make_app
-from manager.rest.dependencies import RequestRates
-from manager.tenants.quotas import MINUTE
+from manager.rest.dependencies import RATE_SECONDS, RequestRates
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
 
@@ -32,7 +31,7 @@ def events() -> LiveEvents:
 def app(service: FakeService, events: LiveEvents) -> FastAPI:
     app = make_app(service.use_cases, events, lambda: None if service.leads else "another manager leads; ask that one")
     # A minute passes from each request to the next, so that tests may send as many as they like.
-    app.state.rates = RequestRates(map(float, count(step=int(MINUTE))).__next__)
+    app.state.rates = RequestRates(map(float, count(step=int(RATE_SECONDS))).__next__)
     return app
 
 

@@ -71,7 +71,6 @@ from manager.machines.use_cases import Images, Machines
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
-from manager.overview.routes import EXAMPLE as OVERVIEW
 from manager.overview.use_cases import Metrics, Operations, Overview, TaskTypes
 from manager.pipelines.modules import Modules, Wheels
 from manager.pipelines.use_cases import Pipelines
@@ -87,7 +86,7 @@ from manager.problem import (
     Unauthenticated,
 )
 from manager.reconfigurations.use_cases import Reconfigurations
-from manager.rest import examples
+from manager.rest.examples import example
 from manager.savings.use_cases import Bills, Savings
 from manager.service import Service
 from manager.sources.use_cases import SourceEvents, Sources
@@ -254,7 +253,7 @@ class _FakeBills(Bills):
     ) -> BillAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = examples.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = example(BillAnswer).model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
 
@@ -467,15 +466,15 @@ class _FakeDefragmentation(Defragmentation):
 
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
-        return examples.FRAGMENTATION
+        return example(FragmentationAnswer)
 
     def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
         _operators_only(caller)
-        return examples.DEFRAGMENTATION_PREVIEW
+        return example(DefragmentationPreviewAnswer)
 
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
-        return examples.MOVE
+        return example(MoveAnswer)
 
 
 class _FakeMachines(Machines):
@@ -484,27 +483,27 @@ class _FakeMachines(Machines):
 
     def page(self, caller: Caller, paging: Paging) -> Page[MachineAnswer]:
         _operators_only(caller)
-        return _paged(examples.MACHINE_PAGE.items, paging)
+        return _paged(example(Page[MachineAnswer], "machines").items, paging)
 
     def drain(self, caller: Caller, machine: str) -> MachineAnswer:
         _operators_only(caller)
-        if machine != examples.MACHINE.name:
+        if machine != example(MachineAnswer).name:
             raise NotFound("machine", machine)
-        return examples.DRAINING
+        return example(MachineAnswer, "drain_machine")
 
     def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
         self.drain(caller, machine)
         if key is not None:
             raise Conflict(f"machine {machine} has another key")
-        return examples.MACHINE
+        return example(MachineAnswer)
 
     def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
-        return examples.MACHINE
+        return example(MachineAnswer)
 
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
-        return examples.GONE
+        return example(MachineAnswer, "forget_machine")
 
 
 class _FakeImages(Images):
@@ -513,7 +512,7 @@ class _FakeImages(Images):
 
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         _operators_only(caller)
-        return _paged(examples.IMAGE_PAGE.items, paging)
+        return _paged((example(ImageAnswer),), paging)
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         _operators_only(caller)
@@ -521,9 +520,9 @@ class _FakeImages(Images):
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
         _operators_only(caller)
-        if name != examples.IMAGE.name:
+        if name != example(ImageAnswer).name:
             raise NotFound("image", name)
-        return examples.IMAGE
+        return example(ImageAnswer)
 
 
 class _FakePlacements(Placements):
@@ -532,17 +531,17 @@ class _FakePlacements(Placements):
 
     def explain(self, caller: Caller, dataflow: str, task: str | None = None) -> PlacementAnswer:
         _operators_only(caller)
-        elsewhere = () if task is None else examples.PLACEMENT.elsewhere
-        return examples.PLACEMENT.model_copy(update={"dataflow": dataflow, "elsewhere": elsewhere})
+        elsewhere = () if task is None else example(PlacementAnswer).elsewhere
+        return example(PlacementAnswer).model_copy(update={"dataflow": dataflow, "elsewhere": elsewhere})
 
     def export(self, caller: Caller, dataflow: str) -> PlacementPddlAnswer:
         _operators_only(caller)
-        return examples.PLACEMENT_PDDL.model_copy(update={"dataflow": dataflow})
+        return example(PlacementPddlAnswer).model_copy(update={"dataflow": dataflow})
 
     def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
         _operators_only(caller)
         assert form.plan
-        return examples.PLACEMENT_PLAN.model_copy(update={"dataflow": dataflow})
+        return example(PlacementPlanAnswer).model_copy(update={"dataflow": dataflow})
 
 
 class _FakeMetrics(Metrics):
@@ -574,7 +573,8 @@ class _FakeOverview(Overview):
         self._fake = fake
 
     def counts(self, caller: Caller) -> OverviewAnswer:
-        return OVERVIEW if caller.is_operator else OVERVIEW.model_copy(update={"jobs": None})
+        answer = example(OverviewAnswer)
+        return answer if caller.is_operator else answer.model_copy(update={"jobs": None})
 
 
 class _FakeRunningJobs(RunningJobs):
@@ -583,29 +583,29 @@ class _FakeRunningJobs(RunningJobs):
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
-        return _paged([each for each in examples.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
+        return _paged([task for task in [example(RunningTaskAnswer)] if job in {None, task.job}], paging)
 
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         _operators_only(caller)
-        return _paged(examples.RUNNING_DAG_PAGE.items, paging)
+        return _paged((example(RunningDagAnswer),), paging)
 
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         _operators_only(caller)
-        return _paged(examples.JOB_PAGE.items, paging)
+        return _paged((example(JobAnswer),), paging)
 
     def job(self, caller: Caller, job: str) -> JobAnswer:
         _operators_only(caller)
-        if job != examples.JOB.job:
+        if job != example(JobAnswer).job:
             raise NotFound("job", job)
-        return examples.JOB
+        return example(JobAnswer)
 
     def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
         _operators_only(caller)
-        return _paged(examples.STREAM_PAGE.items, paging)
+        return _paged((example(StreamAnswer),), paging)
 
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         _operators_only(caller)
-        return _paged(examples.HOST_PAGE.items, paging)
+        return _paged((example(HostAnswer),), paging)
 
 
 class _FakeSavings(Savings):
@@ -623,7 +623,7 @@ class _FakeSavings(Savings):
     ) -> SavingsAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = examples.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = example(SavingsAnswer).model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if caller.is_operator else answer.model_copy(update={"whole": None})
 
     def series(
@@ -637,7 +637,7 @@ class _FakeSavings(Savings):
     ) -> SeriesAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        answer = examples.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        answer = example(SeriesAnswer).model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if step is None else answer.model_copy(update={"step": step})
 
 
@@ -731,8 +731,8 @@ class _FakeReconfigurations(Reconfigurations):
         if not form.tasks and form.document is None:
             raise Conflict("nothing would change; edit the type or the config of a task")
         # Whatever is under way is in the way.
-        example = examples.WAITING if self._begun else examples.RECONFIGURATION
-        return example.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
+        answer = example(ReconfigurationAnswer, "ReconfigurationAnswer 202" if self._begun else "")
+        return answer.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
 
     def _own(self, caller: Caller, dataflow: str) -> None:  # type: ignore[override]  # a dataflow of the fake has no row
         found = self._fake.submitted.get(dataflow)

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from manager.answers.dead_letters import DeadLetterAnswer
 from manager.rest import examples
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
@@ -194,7 +195,7 @@ def test_the_journal_is_each_ones_own(ann: httpx.Client, bob: httpx.Client, oper
 
 def test_dead_letters_are_listed(ann: httpx.Client, service: FakeService) -> None:
     """Dead letters come with their events as they were."""
-    service.parked.extend(examples.DEAD_LETTER_PAGE.items)
+    service.parked.append(examples.example(DeadLetterAnswer))
     answer = ann.get("/v1/dead-letters").json()["items"]
     assert [{"sensor": "s1", "temperature": "warm"}] == answer[0]["events"]
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types of its own
 
 from dags.json_text import MOST_DOCUMENT_BYTES
 from engine.code.wheel_file import MOST_WHEEL_BYTES
@@ -119,6 +120,20 @@ def test_every_reference_in_the_schema_leads_somewhere(app: FastAPI) -> None:
     assert set() == set(_references(schema)) - known
     body = schema["paths"]["/v1/dataflows"]["post"]["requestBody"]["content"]["application/json"]
     assert ("#/components/schemas/Document-Input", examples.DOCUMENT) == (body["schema"]["$ref"], body["example"])
+
+
+def test_every_example_is_whole(app: FastAPI) -> None:
+    """The example of an answer is valid by its schema, and has each of its fields."""
+    schema = app.openapi()
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                content = response["content"].get("application/json", {})
+                if "example" in content:
+                    parts = {"components": schema["components"]}
+                    Draft202012Validator(content["schema"] | parts).validate(content["example"])
+                    answer = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+                    assert answer["properties"].keys() == content["example"].keys()
 
 
 def _references(value: Any) -> Iterator[str]:

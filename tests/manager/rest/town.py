@@ -94,10 +94,10 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
             keys[tenant] = service.administration.make_key(operator, KeyForm(tenant=tenant)).key
         callers = {name: service.administration.caller(each) for name, each in keys.items()}
         for name in ("street", "spare"):
-            form = examples.BODY_EXAMPLES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
+            form = examples.BODIES["SourceForm"] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
             service.sources.register(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
-        quiet = examples.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
+        quiet = examples.BODIES["SourceForm"] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
         ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}

@@ -1,0 +1,124 @@
+"""The connection to the service: it sends requests by the rules of `manager.client.errors`, and follows streams."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, SecretStr
+
+from manager.answers.base import Page
+from manager.answers.dataflows import OutputEvent
+from manager.answers.overview import EventAnswer
+from manager.client.errors import (
+    TIMEOUT,
+    AsyncSleep,
+    ExchangeStep,
+    Outcome,
+    Request,
+    exchange,
+    following,
+    headers,
+    uses_proxies,
+)
+from manager.client.streams import STREAM_SILENCE, EventStreamReader, OutputStreamReader, StreamReader
+
+A = TypeVar("A", bound=BaseModel)
+P = TypeVar("P", bound=BaseModel)
+E = TypeVar("E")
+
+
+class AsyncServiceConnection:
+    """Sends requests with one API key; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        url: str,
+        key: SecretStr | str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: AsyncSleep = asyncio.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            headers=headers(key),
+            timeout=TIMEOUT,
+            transport=transport,
+            trust_env=uses_proxies(self.url),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections to the service."""
+        await self._http.aclose()
+
+    async def send(self, request: Request[A]) -> A:
+        """Send a request, again where that is safe and may help, and return its answer."""
+        steps = exchange(self.url, request)
+        step: ExchangeStep[A] = next(steps)
+        while True:
+            outcome: Outcome = None
+            if isinstance(step, float):
+                await self._sleep(step)
+            else:
+                try:
+                    outcome = await self._http.request(
+                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
+                    )
+                except httpx.TransportError as error:
+                    outcome = error
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                answer: A = done.value
+                return answer
+
+    async def items(self, request: Request[Page[P]]) -> AsyncIterator[P]:
+        """The items of a list; a page is requested once the one before it is used up."""
+        while True:
+            page = await self.send(request)
+            for item in page.items:
+                yield item
+            if page.next is None:
+                return
+            request = following(request, page.next)
+
+    async def _stream(self, reader: StreamReader[E]) -> AsyncIterator[E]:
+        """The events of a stream, without end; connects again where the stream breaks."""
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET", reader.path, params=reader.query, headers=reader.headers, timeout=STREAM_SILENCE
+                ) as answer:
+                    if answer.is_error:
+                        await answer.aread()
+                        wait = reader.reconnect(answer)
+                    else:
+                        async for line in answer.aiter_lines():
+                            for event in reader.read(line, answer):
+                                yield event
+                        wait = reader.ended()
+            except httpx.TransportError as error:
+                wait = reader.reconnect(error)
+            await self._sleep(wait)
+
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncIterator[OutputEvent]:
+        """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
+        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
+
+    def events(self) -> AsyncIterator[EventAnswer]:
+        """Follow what happens from now on, without end."""
+        return self._stream(EventStreamReader(self.url))

@@ -1,0 +1,123 @@
+# Generated from async_connection.py by `make client`: edit that file.
+"""The connection to the service: it sends requests by the rules of `manager.client.errors`, and follows streams."""
+
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, SecretStr
+
+from manager.answers.base import Page
+from manager.answers.dataflows import OutputEvent
+from manager.answers.overview import EventAnswer
+from manager.client.errors import (
+    TIMEOUT,
+    ExchangeStep,
+    Outcome,
+    Request,
+    Sleep,
+    exchange,
+    following,
+    headers,
+    uses_proxies,
+)
+from manager.client.streams import STREAM_SILENCE, EventStreamReader, OutputStreamReader, StreamReader
+
+A = TypeVar("A", bound=BaseModel)
+P = TypeVar("P", bound=BaseModel)
+E = TypeVar("E")
+
+
+class ServiceConnection:
+    """Sends requests with one API key; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        url: str,
+        key: SecretStr | str | None = None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._sleep = sleep
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers(key),
+            timeout=TIMEOUT,
+            transport=transport,
+            trust_env=uses_proxies(self.url),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._http.close()
+
+    def send(self, request: Request[A]) -> A:
+        """Send a request, again where that is safe and may help, and return its answer."""
+        steps = exchange(self.url, request)
+        step: ExchangeStep[A] = next(steps)
+        while True:
+            outcome: Outcome = None
+            if isinstance(step, float):
+                self._sleep(step)
+            else:
+                try:
+                    outcome = self._http.request(
+                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
+                    )
+                except httpx.TransportError as error:
+                    outcome = error
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                answer: A = done.value
+                return answer
+
+    def items(self, request: Request[Page[P]]) -> Iterator[P]:
+        """The items of a list; a page is requested once the one before it is used up."""
+        while True:
+            page = self.send(request)
+            yield from page.items
+            if page.next is None:
+                return
+            request = following(request, page.next)
+
+    def _stream(self, reader: StreamReader[E]) -> Iterator[E]:
+        """The events of a stream, without end; connects again where the stream breaks."""
+        while True:
+            try:
+                with self._http.stream(
+                    "GET", reader.path, params=reader.query, headers=reader.headers, timeout=STREAM_SILENCE
+                ) as answer:
+                    if answer.is_error:
+                        answer.read()
+                        wait = reader.reconnect(answer)
+                    else:
+                        for line in answer.iter_lines():
+                            yield from reader.read(line, answer)
+                        wait = reader.ended()
+            except httpx.TransportError as error:
+                wait = reader.reconnect(error)
+            self._sleep(wait)
+
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> Iterator[OutputEvent]:
+        """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
+        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
+
+    def events(self) -> Iterator[EventAnswer]:
+        """Follow what happens from now on, without end."""
+        return self._stream(EventStreamReader(self.url))
