@@ -79,7 +79,8 @@ class ServiceProcess:
         deadline = time.monotonic() + _STARTING
         while (awaits := self._awaits(awaits)) is not None:
             if (code := self._process.poll()) is not None:
-                raise RunFailed(f"braid serve ended with exit code {code}; it last wrote:\n{self._tail()}")
+                written = self.log.read_bytes()[-_TAIL:].decode(errors="replace").strip() or "nothing"
+                raise RunFailed(f"braid serve ended with exit code {code}; it last wrote:\n{written}")
             if time.monotonic() > deadline:
                 raise RunFailed(f"braid serve was not ready within {_STARTING:g} s: {awaits}")
             notify(awaits)
@@ -135,9 +136,6 @@ class ServiceProcess:
             with suppress(psutil.NoSuchProcess):
                 found = psutil.Process(self._process.pid)
                 self._seen |= {found, *found.children(recursive=True)}
-
-    def _tail(self) -> str:
-        return self.log.read_bytes()[-_TAIL:].decode(errors="replace").strip() or "nothing"
 
 
 @contextmanager

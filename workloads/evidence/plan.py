@@ -80,7 +80,8 @@ class Session:
     @property
     def name(self) -> str:
         """The name on the screen."""
-        return ", ".join(f"{cue.workload} {cue.trace} ({_ways(cue.ways)})" for cue in self.cues)
+        ways = [cue.ways[0].name if len(cue.ways) == 1 else f"{len(cue.ways)} services" for cue in self.cues]
+        return ", ".join(f"{cue.workload} {cue.trace} ({shown})" for cue, shown in zip(self.cues, ways, strict=True))
 
 
 def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tuple[Session, ...]:
@@ -102,10 +103,6 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
 
 def _cue(workload: str, trace: str, *ways: Way, rates: Mapping[str, float] = _RATES) -> Cue:
     return Cue(workload=workload, trace=trace, ways=ways, rate=rates.get(workload, 1.0))
-
-
-def _ways(ways: Sequence[Way]) -> str:
-    return ways[0].name if len(ways) == 1 else f"{len(ways)} services"
 
 
 def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:
@@ -264,18 +261,14 @@ def _step(task: Mapping[str, Any], iterations: int) -> dict[str, Any]:
     kept = {name: value for name, value in task.items() if name not in {"type", "config"}}
     if task["type"].startswith(_STEPS):
         return {**kept, "type": task["type"], "config": {**task["config"], _WORK: iterations}}
-    if not _shared(task["type"]):
+    kind = installed_catalogue().find(task["type"])
+    if kind is not None and not kind.shareable:
         kept["fresh"] = True
     return {**kept, "type": _STEP + task["type"], "config": {**config, _WORK: iterations}}
 
 
 def _reads(task: Mapping[str, Any]) -> bool:
     return bool(task["type"] == _SOURCE)
-
-
-def _shared(name: str) -> bool:
-    kind = installed_catalogue().find(name)
-    return kind is None or kind.shareable
 
 
 CORES = 1.35

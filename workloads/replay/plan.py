@@ -195,11 +195,7 @@ def _registered(source: str) -> str:
 
 def _is_bound_to_owner(document: Document) -> bool:
     """True if what a dataflow does depends on its owner."""
-    return any(
-        task["type"] == _PUBLISHES or any(_depends_on_owner(value) for value in task.get("config", {}).values())
-        for task in document["tasks"]
+    values = [value for task in document["tasks"] for value in task.get("config", {}).values()]
+    return any(task["type"] == _PUBLISHES for task in document["tasks"]) or any(
+        isinstance(value, dict) and not value.keys().isdisjoint({"place", "secret"}) for value in values
     )
-
-
-def _depends_on_owner(value: Any) -> bool:
-    return isinstance(value, dict) and not value.keys().isdisjoint({"place", "secret"})

@@ -234,7 +234,7 @@ class MeasuredSavings:
 
 def regime_of(runs: Runs) -> Regime | None:
     """The regime of a trace; None if it was not run both ways."""
-    steps = _compared_steps(runs)
+    steps = runs.cores(DEFAULT).keys() or {row.step for row in runs.counts(DEFAULT)}
     default, shared = ([row for row in runs.counts(way) if row.step in steps] for way in (DEFAULT, REUSE))
     if not default or not shared or not any(row.work_running for row in default):
         return None
@@ -297,11 +297,6 @@ def regime_sentence(runs: Runs) -> str | None:
     if regime.crossover is None:
         return f"{text} Sharing saves less than packing at every load that a job can bear."
     return f"{text} Sharing saves more than packing from {1_000 * regime.crossover:.0f} ms of work in a batch."
-
-
-def _compared_steps(runs: Runs) -> frozenset[int]:
-    measured = runs.cores(DEFAULT).keys()
-    return frozenset(measured) or frozenset(row.step for row in runs.counts(DEFAULT))
 
 
 def _mean(rows: Sequence[StepRow], name: str) -> float:

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from workloads.report.runs import IntervalEstimate, Pair, Runs, saved, saved_at_peak, saving_of
-from workloads.results import WindowRow
 from workloads.traces import DEFRAGMENTED, REUSE, Way
 
 
@@ -277,20 +276,17 @@ def _work_where_measured(runs: Runs, way: Way) -> float | None:
 
 def _estimate_error(runs: Runs, way: Way) -> IntervalEstimate | None:
     """The error of a sharing service's estimate, compared with the cores measured without sharing."""
+    column = {"launch": "alone_launched", "pack": "alone_packed"}.get(way.placement)
     pairs = [
         Pair(step=other.step, without=one.cores, shared=estimated)
         for one, other in runs.both(way)
-        if (estimated := _alone(other, way)) is not None
+        if column and (estimated := getattr(other, column)) is not None
     ]
     less = saving_of(pairs, dict(enumerate(runs.step_weights))) if way.mode == "reuse" else None
     if less is None:
         return None
     low, high = (None if each is None else -each for each in (less.high, less.low))
     return IntervalEstimate(value=-less.value, low=low, high=high)
-
-
-def _alone(row: WindowRow, way: Way) -> float | None:
-    return {"launch": row.alone_launched, "pack": row.alone_packed}.get(way.placement)
 
 
 class Claim(NamedTuple):
