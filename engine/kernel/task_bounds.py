@@ -10,6 +10,7 @@ them dropped there.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -122,10 +123,7 @@ def check_sizes(port: str, rows: pa.RecordBatch) -> None:
     sizes = [pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()) for column in texts]
     if not sizes:
         return
-    total = sizes[0]
-    for more in sizes[1:]:
-        total = pc.add(total, more)
-    if (largest := pc.max(total).as_py() or 0) > LARGEST_EVENT:
+    if (largest := pc.max(reduce(pc.add, sizes)).as_py() or 0) > LARGEST_EVENT:
         raise BeyondBound(
             f"it would emit an event of {largest:,} bytes at port {port!r}, and an event may have {LARGEST_EVENT:,}; "
             "gather less in one event"

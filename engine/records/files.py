@@ -171,21 +171,13 @@ class RecordFile:
             _check(header, int(line[4], 16))
             self.header: Header = _HEADER.decode(header)
 
-    def changes(self) -> Table:
-        """The state that the batch changed, without that of its shards if it had several."""
-        return self.table(self.header.changes)
-
-    def table(self, part: RecordPart) -> Table:
-        """A part with changes of states."""
+    def changes(self, part: RecordPart | None = None) -> Table:
+        """A part with changes of states; without one, those of the batch, but for its shards' if it had several."""
         with self._opened() as file:
-            return _TABLE.decode(self._part(file, part))
+            return _TABLE.decode(self._part(file, part or self.header.changes))
 
-    def image(self, group: int) -> Image:
-        """The content of a key group after the batch. Only for groups that the header names."""
-        return self.image_in(self.header.imaged[group])
-
-    def image_in(self, part: RecordPart) -> Image:
-        """A part with an image."""
+    def image(self, part: RecordPart) -> Image:
+        """A part with the content of a key group after the batch."""
         with self._opened() as file:
             return _IMAGE.decode(self._part(file, part))
 
@@ -285,9 +277,9 @@ def damage_named(path: Path, *but: type[Exception]) -> Iterator[None]:
 def whole_record(files: Sequence[RecordFile]) -> bytes:
     """The content of the whole record of a batch, from the records of its shards in order."""
     first, *others = [file.header for file in files]
-    common = {instance: dict(items) for instance, items in files[0].image(NUMBERS).items()}
+    common = {instance: dict(items) for instance, items in files[0].image(first.imaged[NUMBERS]).items()}
     for file in files[1:]:
-        for instance, items in file.image(NUMBERS).items():
+        for instance, items in file.image(file.header.imaged[NUMBERS]).items():
             # A shard that saw none of a stream's events notes nothing of it.
             common.setdefault(instance, {}).update(items)
     emitted = tuple(_emitted_parts(files, common))

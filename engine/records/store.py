@@ -128,9 +128,10 @@ class RecordStore:
                 if not header.shards or not stays(header):
                     return False
                 part = header.shards[state.shard]
-                changes = file.table(part.changes)
+                changes = file.changes(part.changes)
                 state.follow(batch, dropped=header.dropped, changes=changes, imaged=part.imaged, credit=part.credit)
-            state.set_common(self.file(before - 1).image(NUMBERS))
+            last = self.file(before - 1)
+            state.set_common(last.image(last.header.imaged[NUMBERS]))
         except BaseException:
             # A partly applied state is not a valid version.
             state.clear(-1)
@@ -182,7 +183,7 @@ class RecordStore:
                 if only is None or instance in only
             }
             for group in (group for group in file.header.imaged if newest[group] == batch):
-                for instance, items in file.image(group).items():
+                for instance, items in file.image(file.header.imaged[group]).items():
                     if only is None or instance in only:
                         changes.setdefault(instance, {})[group] = items
             _follow(state, file.header, changes)
@@ -209,13 +210,13 @@ def _read_states(files: Iterable[RecordFile], owns: Owns) -> _States:
         for instance in header.dropped:
             kept.pop(instance, None)
         for changes in (header.changes, *(shard.changes for shard in header.shards)):
-            _add(kept, file.table(changes), owns)
+            _add(kept, file.changes(changes), owns)
         if header.shards:
             for groups in kept.values():
                 groups.pop(NUMBERS, None)
         for imaged in (header.imaged, *(shard.imaged for shard in header.shards)):
             for group, part in imaged.items():
-                _add(kept, {instance: {group: items} for instance, items in file.image_in(part).items()}, owns)
+                _add(kept, {instance: {group: items} for instance, items in file.image(part).items()}, owns)
     filled = {instance: {group: items for group, items in groups.items() if items} for instance, groups in kept.items()}
     return {instance: groups for instance, groups in filled.items() if groups}
 

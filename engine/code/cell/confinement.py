@@ -85,12 +85,6 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def renounce_privileges(libc: ctypes.CDLL) -> None:
-    """Have no program of this process ever get more rights than it; the kernel asks for that first."""
-    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        raise CannotConfine(f"the kernel refuses PR_SET_NO_NEW_PRIVS, with error {ctypes.get_errno()}")
-
-
 def deny_others(libc: ctypes.CDLL, *, connects: bool) -> None:
     """Deny this process all other system calls, for good. Each fails as if it were forbidden to the user."""
     if platform.machine() != _MACHINE:
@@ -206,6 +200,8 @@ def confine(folders: Iterable[str], files: Iterable[str], *, connects: bool) -> 
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(which, (most, most))
-    renounce_privileges(libc)
+    # No program of this process ever gets more rights than it; the kernel asks for that first.
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise CannotConfine(f"the kernel refuses PR_SET_NO_NEW_PRIVS, with error {ctypes.get_errno()}")
     allow_reading(libc, folders, files)
     deny_others(libc, connects=connects)

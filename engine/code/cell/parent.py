@@ -45,13 +45,6 @@ def framed(content: bytes) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
-def write_frame(handle: int, content: bytes) -> None:
-    """Send a message."""
-    rest = memoryview(framed(content))
-    while rest:
-        rest = rest[os.write(handle, rest) :]
-
-
 def frames_in(content: bytes) -> list[bytes]:
     """The complete messages at the beginning of some bytes.
 
@@ -247,7 +240,9 @@ def _plain(some: list[Outcome]) -> list[Any]:
 
 
 def _send(results: int, content: Any) -> None:
-    write_frame(results, msgspec.msgpack.encode(content))
+    rest = memoryview(framed(msgspec.msgpack.encode(content)))
+    while rest:
+        rest = rest[os.write(results, rest) :]
 
 
 def _batch_outcome(asked: CellRequest, function: Any) -> Any:

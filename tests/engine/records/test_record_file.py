@@ -107,7 +107,7 @@ def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
     file = RecordFile(stored(tmp_path, RECORD))
     assert RECORD == record_in(file)
     assert RECORD.changes == file.changes()
-    assert RECORD.imaged[7] == file.image(7)
+    assert RECORD.imaged[7] == file.image(file.header.imaged[7])
     assert RECORD.emitted == file.emitted()
     assert RECORD.emitted[:2] == file.emitted(Port(1, "out"))
     assert RECORD.dead == file.dead()

@@ -25,6 +25,6 @@ def record_in(file: RecordFile) -> Record:
     """The whole record of a batch of one shard."""
     header = file.header
     small = {each.name: getattr(header, each.name) for each in fields(header)}
-    images = {group: file.image(group) for group in header.imaged}
+    images = {group: file.image(part) for group, part in header.imaged.items()}
     large = {"changes": file.changes(), "imaged": images, "emitted": file.emitted(), "dead": file.dead()}
     return Record(**small | large)
