@@ -21,8 +21,10 @@ CPU that its tasks took, count for that part alone.
 None of this does input or output, or knows Spark.
 """
 
+import math
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -203,6 +205,52 @@ def _streams_out(part: PlanPart, plan: Plan) -> frozenset[object]:
     """The streams that leave a part, and their receivers; epochs do not matter."""
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
     return frozenset(replace(output, epoch=0) for output in leaving if output.instance in part.instances)
+
+
+_COUNTED_SECONDS = 60.0
+"""Seconds for which a batch counts."""
+_MOST_COUNTED = 600
+"""The most batches that count, the latest."""
+
+
+class BatchTimes:
+    """How long the latest batches of a job took, each from when its end was known until Spark asked for the next.
+
+    So a time covers the work of Spark around a batch, and that of the kernel.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        # Any thread may read it: a copy of a deque is consistent.
+        self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST_COUNTED)
+        """For each batch when it ended, and the seconds that it took."""
+
+    def begin(self) -> None:
+        """Note that a batch begins."""
+        self._begun = self._clock()
+
+    def end(self) -> None:
+        """Note that the batch is done, if there was one."""
+        if self._begun is not None:
+            now = self._clock()
+            self._taken.append((now, now - self._begun))
+            self._begun = None
+
+    def percentiles(self) -> dict[str, float]:
+        """The median and the 99th percentile in seconds; empty if there was no batch."""
+        since = self._clock() - _COUNTED_SECONDS
+        taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
+        return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The smallest value that the given part of all does not exceed.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
+    (2.0, 4.0)
+    """
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
 SOON = 1.5

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from bridge import SpoolIndex
-from engine.job.pace import NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
+from engine.job.pace import BatchTimes, NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
 from engine.job.plan_log import PlanLog, past_gone
 from engine.offset import Offset
 from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
@@ -120,52 +120,6 @@ class JobSpools:
         """The end at the last look of a spool that another host fills; from any thread."""
         reader = self._readers.get(stream)
         return None if reader is None else reader.end
-
-
-_COUNTED_SECONDS = 60.0
-"""Seconds for which a batch counts."""
-_MOST_COUNTED = 600
-"""The most batches that count, the latest."""
-
-
-class BatchTimes:
-    """How long the latest batches of a job took, each from when its end was known until Spark asked for the next.
-
-    So a time covers the work of Spark around a batch, and that of the kernel.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun: float | None = None
-        # Any thread may read it: a copy of a deque is consistent.
-        self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST_COUNTED)
-        """For each batch when it ended, and the seconds that it took."""
-
-    def begin(self) -> None:
-        """Note that a batch begins."""
-        self._begun = self._clock()
-
-    def end(self) -> None:
-        """Note that the batch is done, if there was one."""
-        if self._begun is not None:
-            now = self._clock()
-            self._taken.append((now, now - self._begun))
-            self._begun = None
-
-    def percentiles(self) -> dict[str, float]:
-        """The median and the 99th percentile in seconds; empty if there was no batch."""
-        since = self._clock() - _COUNTED_SECONDS
-        taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
-        return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that the given part of all does not exceed.
-
-    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
-    (2.0, 4.0)
-    """
-    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
 class PaceKeeper:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
-from engine.job.pace_keeper import percentile
+from engine.job.pace import percentile
 
 NOW = 1_000_000_000.0
 ONE, OTHER = DataflowOutput("d1", "s"), DataflowOutput("d2", "t")

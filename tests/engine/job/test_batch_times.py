@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.pace_keeper import _COUNTED_SECONDS, _MOST_COUNTED, BatchTimes, percentile
+from engine.job.pace import _COUNTED_SECONDS, _MOST_COUNTED, BatchTimes, percentile
 
 
 class Clock:
