@@ -180,12 +180,6 @@ class PlacementBoard:
         cores = max((self.cores[host.name] for host in there), default=0.0)
         return cores > 1.0 and splits(self.divided(group), self.costs, cores)
 
-    def runs(self, group: Group, root: str | None = None) -> Iterator[Group]:
-        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
-        if not self.costs.fits(self.work(group)) and self.splits(group, root):
-            return iter((group,))
-        return self.cut(group, lambda work, _busiest, tags: self.suits(work, tags, root))
-
     def cut(self, group: Group, holds: Callable[[float, float, frozenset[str]], bool]) -> Iterator[Group]:
         """A group, each task after its parents, in runs that a job holds, by their work, busiest task and tags.
 

@@ -120,7 +120,7 @@ def _roomiest(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
         hosts = ground.roots.there(root)
         fitting = [host for host in hosts if tags <= host.tags] or hosts
         best = max(fitting, key=lambda host: (spare[host.name], -taken[host.name]))
-        return sum(1 for _ in ground.runs(group, root)), -spare[best.name], taken[best.name], best.name
+        return sum(1 for _ in _runs(ground, group, root)), -spare[best.name], taken[best.name], best.name
 
     roots = {host.root for host in ground.hosts}
     return tuple(sorted((root for root in roots if _offers(ground, group, root)), key=price))
@@ -174,10 +174,17 @@ def _place(ground: PlacementBoard, group: Group, likes: Callable[[PlacementBoard
             ground.put(group, job)
             return
         if opens:
-            for run in ground.runs(group, root):
+            for run in _runs(ground, group, root):
                 ground.open(run, root)
             return
     raise refusal(ground, group)
+
+
+def _runs(ground: PlacementBoard, group: Group, root: str | None) -> Iterator[Group]:
+    """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
+    if not ground.costs.fits(ground.work(group)) and ground.splits(group, root):
+        return iter((group,))
+    return ground.cut(group, lambda work, _busiest, tags: ground.suits(work, tags, root))
 
 
 def _likes_its_inputs_job(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
