@@ -118,9 +118,12 @@ def take(session: Session, draft: Draft, turn: Turn) -> None:
 
 def keep(session: Session, draft: Draft, reconfiguration: int, why: str) -> None:
     """A changed task fails, and nothing can be taken back: it goes on as it is."""
+    known = draft.state.reconfigurations.get(reconfiguration)
+    if known is None:
+        raise Conflict("this reconfiguration is over, or went on meanwhile")
     row = session.get_one(ReconfigurationRow, reconfiguration)
     row.outcome = f"kept, although {why}"
-    _note(session, draft, row, draft.state.reconfigurations[reconfiguration].dataflows)
+    _note(session, draft, row, known.dataflows)
 
 
 def _decided_anew(draft: Draft, known: Reconfiguration) -> ReconfigurationDecision | None:
