@@ -19,7 +19,7 @@ from manager.answers.dataflows import Start
 from manager.answers.overview import OperationKind
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
-from manager.kernel.committer import Change, Committer
+from manager.kernel.committer import Committer, OpenChange
 from manager.kernel.dataflow_rows import (
     WrittenDocument,
     dataflow_of,
@@ -214,7 +214,7 @@ class DataflowChanges(_DocumentChanges):
     @contextmanager
     def _changing(
         self, document: _Document, request: Callable[[Dataflow], Submit | Replace]
-    ) -> Iterator[Change[_Decided]]:
+    ) -> Iterator[OpenChange[_Decided]]:
         """Read a document while others commit, then decide; read it again if the sources have changed."""
         with ExitStack() as opened:
             while True:

@@ -8,7 +8,7 @@ from sqlmodel import Session, col
 
 from engine.plan import Feed
 from manager.answers.overview import OperationKind
-from manager.kernel.committer import Change, Committer
+from manager.kernel.committer import Committer, OpenChange
 from manager.kernel.draft import write_down, write_plans
 from manager.kernel.state import CommittedState
 from manager.kernel.transitions import WHOLE_SCOPE, TransitionKind, TransitionScope
@@ -85,7 +85,7 @@ class JobChanges:
     def rescale(self, rescale: Rescale, *, base: int, who: str) -> None:
         """Give a job another number of shards, as was decided on these jobs; refused while it is in a transition."""
 
-        def take(change: Change[None]) -> None:
+        def take(change: OpenChange[None]) -> None:
             jobs = change.draft.state.jobs
             change.draft.state.jobs = jobs.apply(rescale.assignment(jobs))
             loads = [{"loaded": instance, "busy": busy} for instance, busy in rescale.busy.items()]
@@ -96,7 +96,7 @@ class JobChanges:
     def repace(self, repace: Repace, *, base: int, who: str) -> None:
         """Give a job another pace, as was decided on these jobs; refused while it is in a transition."""
 
-        def take(change: Change[None]) -> None:
+        def take(change: OpenChange[None]) -> None:
             change.draft.paces[repace.job] = repace.pace
 
         self._change(repace, take, OperationKind.REPACE, base=base, who=who)
@@ -110,7 +110,7 @@ class JobChanges:
     def _change(
         self,
         change: Rescale | Repace,
-        take: Callable[[Change[None]], None],
+        take: Callable[[OpenChange[None]], None],
         kind: OperationKind,
         *,
         base: int,

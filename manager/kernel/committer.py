@@ -45,7 +45,7 @@ TakeTurn: TypeAlias = Callable[[Session, Draft, Turn], None]
 """Takes a transition on, in a transaction."""
 
 
-class Change(NamedTuple, Generic[Decided]):
+class OpenChange(NamedTuple, Generic[Decided]):
     """A change that is decided and may be made, in an open transaction."""
 
     session: Session
@@ -140,7 +140,7 @@ class Committer:
         waits: bool = True,
         queues: bool = False,
         under_way: Callable[[CommittedState], Iterable[Transition]] = lambda state: state.transitions,
-    ) -> Iterator[Change[Decided]]:
+    ) -> Iterator[OpenChange[Decided]]:
         """Open a change: decide it by the state, and clear its scope; it is committed at the end.
 
         If it has to wait for a transition that it meets, it is opened as one that is queued, waits here, or is refused
@@ -164,7 +164,7 @@ class Committer:
                     break
                 self._clear(*met, deadline)
             with self._transaction(state, now, begun) as (session, draft):
-                yield Change(session, draft, decided, is_queued)
+                yield OpenChange(session, draft, decided, is_queued)
         self.notify()
 
     def commit(

@@ -12,7 +12,7 @@ from dags import StateFate
 from engine.plan import Plan, Port, Switch
 from manager.answers.overview import OperationKind
 from manager.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
-from manager.kernel.committer import Change
+from manager.kernel.committer import OpenChange
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import Draft, write_down, write_plans
 from manager.kernel.state import CommittedState, reconfiguration_of
@@ -34,7 +34,7 @@ class EditedDataflow(NamedTuple):
     """The one that it gets."""
 
 
-AskedChange: TypeAlias = Change[ReconfigurationDecision]
+AskedChange: TypeAlias = OpenChange[ReconfigurationDecision]
 """A reconfiguration that somebody asked for, while it is begun."""
 
 
@@ -118,9 +118,12 @@ def take(session: Session, draft: Draft, turn: Turn) -> None:
 
 def keep(session: Session, draft: Draft, reconfiguration: int, why: str) -> None:
     """A changed task fails, and nothing can be taken back: it goes on as it is."""
+    known = draft.state.reconfigurations.get(reconfiguration)
+    if known is None:
+        raise Conflict("this reconfiguration is over, or went on meanwhile")
     row = session.get_one(ReconfigurationRow, reconfiguration)
     row.outcome = f"kept, although {why}"
-    _note(session, draft, row, draft.state.reconfigurations[reconfiguration].dataflows)
+    _note(session, draft, row, known.dataflows)
 
 
 def _decided_anew(draft: Draft, known: Reconfiguration) -> ReconfigurationDecision | None:
