@@ -14,50 +14,12 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
-
-from paho.mqtt.matcher import MQTTMatcher
-
-T = TypeVar("T")
+from typing import Literal
 
 _LONGEST = 65_535
 _DEEPEST = 200
 """The number of slashes that mosquitto permits in a topic."""
-
-
-class TopicFilters(Generic[T]):
-    """Values by topic filter, found by topic. A value is never None."""
-
-    def __init__(self) -> None:
-        self._matcher = MQTTMatcher()  # type: ignore[no-untyped-call]  # paho ships it without types
-
-    def __setitem__(self, topic_filter: str, value: T) -> None:
-        self._matcher[topic_filter] = value
-
-    def __delitem__(self, topic_filter: str) -> None:
-        del self._matcher[topic_filter]  # type: ignore[no-untyped-call]  # as above
-
-    def get(self, topic_filter: str) -> T | None:
-        """The value of exactly this filter, if any."""
-        try:
-            found: T = self._matcher[topic_filter]
-        except KeyError:
-            return None
-        return found
-
-    def match(self, topic: str) -> Iterator[T]:
-        """The values of all filters that match a topic; a wildcard in front matches no topic that begins with $.
-
-        >>> filters = TopicFilters[str]()
-        >>> for each in ("a/+", "a/#", "#", "$SYS/#"):
-        ...     filters[each] = each
-        >>> sorted(filters.match("a/b")), sorted(filters.match("a")), sorted(filters.match("$SYS/x"))
-        (['#', 'a/#', 'a/+'], ['#', 'a/#'], ['$SYS/#'])
-        """
-        found: Iterator[T] = self._matcher.iter_match(topic)  # type: ignore[no-untyped-call]  # as above
-        return found
 
 
 def covers(granted: str, asked: str) -> bool:

@@ -13,19 +13,7 @@ from typing import cast
 from . import packets
 from .access import Door
 from .exchange import ClientSession, Exchange, Who
-from .packets import (
-    INTRODUCTION,
-    LINGERING,
-    MOST_PACKET_BYTES,
-    V5,
-    V311,
-    Code,
-    Connect,
-    Fields,
-    Malformed,
-    Packet,
-    Published,
-)
+from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Fields, Malformed, Packet, Published
 
 _EXACTLY_ONCE = 2
 _LONGEST_INTRODUCTION = 1 << 20
@@ -69,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._patience = 0.0
         """Seconds without a packet after which the client counts as dead; 0 is no limit."""
         self._heard = self._loop.time()
-        self._timer = self._loop.call_later(INTRODUCTION, self._end)
+        self._timer = self._loop.call_later(packets.INTRODUCTION_SECONDS, self._end)
 
     # Callbacks of the event loop.
 
@@ -287,7 +275,7 @@ class Connection(asyncio.Protocol):
             self._exchange.leave(session)
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._loop.call_later(LINGERING, self._transport.abort)
+            self._loop.call_later(packets.LINGERING_SECONDS, self._transport.abort)
 
     def _flush(self) -> None:
         """Write the packets of this round, and send what waits."""

@@ -15,10 +15,12 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from paho.mqtt.matcher import MQTTMatcher
 
 from . import packets
-from .access import Door, TopicFilters, covers
+from .access import Door, covers
 from .packets import Published, Subscription
 
 _PACKET_IDS = 0xFFFF
@@ -175,7 +177,8 @@ class Exchange:
         self._sessions: dict[Who, ClientSession] = {}
         self._ends: dict[ClientSession, asyncio.TimerHandle] = {}
         self._bequests: dict[ClientSession, tuple[asyncio.TimerHandle, Published]] = {}
-        self._subscribers: TopicFilters[dict[ClientSession, Subscription]] = TopicFilters()
+        self._subscribers: Any = MQTTMatcher()  # type: ignore[no-untyped-call]  # paho ships it without types
+        """For each topic filter its subscribers and their subscriptions."""
         self._routes: dict[str, Route] = {}
         """The subscribers of topics that were published on lately."""
         self._retained: dict[str, tuple[Published, float]] = {}
@@ -239,8 +242,9 @@ class Exchange:
 
     def subscribe(self, session: ClientSession, wish: Subscription) -> bool:
         """Subscribe, or change a subscription; returns True if it is new."""
-        subscribers = self._subscribers.get(wish.topic_filter)
-        if subscribers is None:
+        try:
+            subscribers: dict[ClientSession, Subscription] = self._subscribers[wish.topic_filter]
+        except KeyError:
             subscribers = self._subscribers[wish.topic_filter] = {}
         new = session not in subscribers
         subscribers[session] = session.subscriptions[wish.topic_filter] = wish
@@ -251,11 +255,10 @@ class Exchange:
         """End a subscription; returns False if there was none."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
-        subscribers = self._subscribers.get(topic_filter)
-        if subscribers is not None:
-            subscribers.pop(session, None)
-            if not subscribers:
-                del self._subscribers[topic_filter]
+        subscribers = self._subscribers[topic_filter]
+        del subscribers[session]
+        if not subscribers:
+            del self._subscribers[topic_filter]
         self._routes.clear()
         return True
 
@@ -287,7 +290,7 @@ class Exchange:
         if (known := self._routes.get(topic)) is not None:
             return known
         best: dict[ClientSession, Subscription] = {}
-        for subscribers in self._subscribers.match(topic):
+        for subscribers in self._subscribers.iter_match(topic):
             for session, wish in subscribers.items():
                 if session not in best or wish.qos > best[session].qos:
                     best[session] = wish

@@ -16,9 +16,9 @@ from .access import why_no_filter, why_no_topic
 MOST_PACKET_BYTES = 268_435_455
 """The length limit of MQTT."""
 V31, V311, V5 = 3, 4, 5
-INTRODUCTION = 10.0
+INTRODUCTION_SECONDS = 10.0
 """Seconds for a client to send its CONNECT packet."""
-LINGERING = 5.0
+LINGERING_SECONDS = 5.0
 """Seconds for a disconnected client to read what it was sent."""
 VERSION = "braid embedded"
 """The broker's name, as it publishes it; versions of its own it has none."""

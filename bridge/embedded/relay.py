@@ -28,7 +28,7 @@ from paho.mqtt.properties import Properties
 
 from . import packets
 from .access import Rights, UnfitList
-from .packets import INTRODUCTION, LINGERING, V5, V311, Code, Fields, Malformed, Packet, header, read_connect
+from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
 _LONGEST_ID = 65_535
 _MOST_UNSENT = 1 << 20
@@ -131,7 +131,7 @@ class PassageEnd(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
             if self.unsent():
-                asyncio.get_running_loop().call_later(LINGERING, self._transport.abort)
+                asyncio.get_running_loop().call_later(packets.LINGERING_SECONDS, self._transport.abort)
 
     def _sifted(self) -> bytes:
         """What is passed on now of the bytes that came."""
@@ -181,7 +181,7 @@ class ClientEnd(PassageEnd):
         self._most = most
         self._user: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(INTRODUCTION, self.close)
+        self._timer = self._loop.call_later(packets.INTRODUCTION_SECONDS, self.close)
         self._reaching: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

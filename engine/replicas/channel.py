@@ -8,11 +8,11 @@ on.
 A frame is preceded by its length.
 
 ```text
-owner  Greeting                              Sent ... Sent with a commit             Sent ...
-peer             PresentFiles ... (last)                                  Confirmed
+owner  Greeting                              SentFiles ... SentFiles with a commit             SentFiles ...
+peer             PresentFiles ... (last)                                            Confirmed
 ```
 
-At any time a peer may answer `Refused`, and hang up.
+At any time a peer may answer `PeerRefusal`, and hang up.
 """
 
 import hmac
@@ -83,7 +83,7 @@ class Commit(msgspec.Struct, frozen=True):
     """Folders to remove, the inner ones first."""
 
 
-class Sent(msgspec.Struct, frozen=True, tag=True):
+class SentFiles(msgspec.Struct, frozen=True, tag=True):
     """Files, or a part of one, which take effect with the next commit; perhaps that commit."""
 
     pieces: list[Piece] = []
@@ -94,7 +94,7 @@ class Confirmed(msgspec.Struct, frozen=True, tag=True):
     """A round is durable at the peer."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class PeerRefusal(msgspec.Struct, frozen=True, tag=True):
     """A peer takes nothing from this owner, or cannot do its part for now."""
 
     why: str
@@ -102,7 +102,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     """The highest term of the host that the peer knows, if that is the reason."""
 
 
-Frame: TypeAlias = Greeting | PresentFiles | Sent | Confirmed | Refused
+Frame: TypeAlias = Greeting | PresentFiles | SentFiles | Confirmed | PeerRefusal
 _FRAME_DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 _ENCODE = msgspec.msgpack.Encoder().encode
 

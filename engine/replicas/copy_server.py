@@ -20,9 +20,9 @@ from engine.replicas.channel import (
     Disconnected,
     Frame,
     Greeting,
+    PeerRefusal,
     PeerRefuses,
-    Refused,
-    Sent,
+    SentFiles,
     TlsFailed,
     WrongSecret,
 )
@@ -217,7 +217,7 @@ class CopyServer:
             while not self._closed:
                 self._take(channel.receive(), held, channel)
         except PeerRefuses as error:
-            channel.part(Refused(why=str(error), term=error.term))
+            channel.part(PeerRefusal(why=str(error), term=error.term))
         except Disconnected:
             raise
         except (WrongContent, WrongPath) as error:
@@ -256,7 +256,7 @@ class CopyServer:
         with held.using:
             if held.owner is not channel or (folder := held.folder) is None:
                 raise PeerRefuses("the host has another carrier, or another connection of this one", held.least)
-            if not isinstance(frame, Sent):
+            if not isinstance(frame, SentFiles):
                 raise WrongContent(f"an owner sent a {type(frame).__name__}")
             if frame.pieces:
                 self._check_room()
@@ -274,4 +274,4 @@ class CopyServer:
         if why != held.trouble:
             log.warning("the copy of host %s from machine %s waits: %s", greeting.host, greeting.machine, why)
         held.trouble = why
-        channel.part(Refused(why=why))
+        channel.part(PeerRefusal(why=why))

@@ -25,12 +25,12 @@ from engine.replicas.channel import (
     Disconnected,
     Frame,
     Greeting,
+    PeerRefusal,
     PeerRefuses,
     Piece,
     PresentFile,
     PresentFiles,
-    Refused,
-    Sent,
+    SentFiles,
 )
 from engine.replicas.file_kinds import digest_of, is_replaced, kind_of
 from engine.replicas.root_look import FileVersion, RootLook, Tree
@@ -52,7 +52,7 @@ class CopyConnection(Protocol):
     def begin(self, greeting: Greeting) -> Iterator[PresentFiles]:
         """Say whose files are about to come; all that is there."""
 
-    def send(self, sent: Sent) -> int:
+    def send(self, sent: SentFiles) -> int:
         """Send files; with a commit, this returns once they are durable there. Returns the bytes that were sent."""
 
     def hang_up(self) -> None:
@@ -78,7 +78,7 @@ class PeerConnection:
             yield (present := self._answer(PresentFiles))
             is_last = present.last
 
-    def send(self, sent: Sent) -> int:
+    def send(self, sent: SentFiles) -> int:
         """Send files, and wait for the confirmation of a commit."""
         try:
             size = self._channel.send(sent)
@@ -93,7 +93,7 @@ class PeerConnection:
 
     def _answer(self, kind: type[F]) -> F:
         answer = self._channel.receive()
-        if isinstance(answer, Refused):
+        if isinstance(answer, PeerRefusal):
             raise PeerRefuses(answer.why, answer.term)
         if not isinstance(answer, kind):
             raise Disconnected(f"the peer answered with a {type(answer).__name__}")
@@ -268,7 +268,7 @@ class CopyLine:
     def _send(self, commit: Commit | None = None) -> None:
         """Send the pieces that wait; with a commit, let all that was sent count."""
         pieces, self._pieces = self._pieces, []
-        size = self._connection.send(Sent(pieces, commit))
+        size = self._connection.send(SentFiles(pieces, commit))
         self._left -= sum(len(piece.data) for piece in pieces)
         self._on_sent(size, self._left)
 

@@ -30,7 +30,7 @@ from engine.replicas.channel import (
     Piece,
     PresentFile,
     PresentFiles,
-    Sent,
+    SentFiles,
 )
 from engine.replicas.copy_folder import CopyTree, sync_all
 from engine.replicas.file_kinds import FOLDERS, is_replaced, kind_of
@@ -251,7 +251,7 @@ class StoreConnection:
             list(before.files.folders),
         )
 
-    def send(self, sent: Sent) -> int:
+    def send(self, sent: SentFiles) -> int:
         """Keep files for the next round, or write the round; returns the bytes that were written."""
         before = self._objects.sent
         with self._working():

@@ -17,10 +17,10 @@ from engine.replicas.channel import (
     Disconnected,
     Frame,
     Greeting,
+    PeerRefusal,
     Piece,
     PresentFiles,
-    Refused,
-    Sent,
+    SentFiles,
     WrongSecret,
 )
 from engine.replicas.copies import HostSuperseded
@@ -33,9 +33,9 @@ def piece(path: str, content: bytes = b"x", *, digest: bytes | None = None) -> P
     return Piece(path, len(content), 1, 0, content, sha256(content).digest() if digest is None else digest)
 
 
-def round_of(*pieces: Piece) -> Sent:
+def round_of(*pieces: Piece) -> SentFiles:
     """A whole round."""
-    return Sent(list(pieces), Commit(whole=False))
+    return SentFiles(list(pieces), Commit(whole=False))
 
 
 class _Usage(NamedTuple):
@@ -131,14 +131,14 @@ def test_a_refusal_outlives_the_process(scene: Scene) -> None:
     scene.servers["b"].refuse_below("h", 7)
     scene.servers["b"].close()
     scene.serve()
-    assert Refused(term=7, why="h has another carrier, of term 7") == Caller(scene, term=6).first
+    assert PeerRefusal(term=7, why="h has another carrier, of term 7") == Caller(scene, term=6).first
     assert isinstance(Caller(scene, term=7).first, PresentFiles)
 
 
 def test_a_machine_that_carries_the_host_takes_no_copy(scene: Scene) -> None:
     """The files of a running host are nobody else's; the owner waits."""
     scene.serve(carries=True)
-    assert Refused(term=0, why="machine b keeps no copy of h") == Caller(scene).first
+    assert PeerRefusal(term=0, why="machine b keeps no copy of h") == Caller(scene).first
 
 
 def test_an_older_connection_of_one_owner_gives_way(scene: Scene) -> None:
@@ -177,7 +177,7 @@ def test_paths_that_lead_elsewhere_are_refused(scene: Scene, path: str) -> None:
     """A file that is not a host's is written nowhere, and removed nowhere, no matter who sends it."""
     scene.serve()
     answer = Caller(scene).say(round_of(piece(path)))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PeerRefusal)
     assert "path" in answer.why
     assert {} == files(scene.place("b"))
     assert not (scene.path / "outside").exists()
@@ -190,8 +190,8 @@ def test_removals_stay_inside_the_copy(scene: Scene, path: str) -> None:
     scene.servers["b"].refuse_below("h", 1)
     before = {found for found in scene.path.rglob("*") if found.is_file()}
     for commit in (Commit(whole=False, removed=[path]), Commit(whole=False, removed_folders=[path])):
-        answer = Caller(scene).say(Sent(commit=commit))
-        assert isinstance(answer, Refused)
+        answer = Caller(scene).say(SentFiles(commit=commit))
+        assert isinstance(answer, PeerRefusal)
         assert "is no path in a host's folders" in answer.why
     assert before <= {found for found in scene.path.rglob("*") if found.is_file()}
 
@@ -207,7 +207,7 @@ def test_links_are_not_followed(scene: Scene, link: str) -> None:
     (scene.place("b") / link).symlink_to(outside)
     caller = Caller(scene)
     answer = caller.say(round_of(piece(f"{link}/1" if link.count("/") else "jobs/j/1")))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PeerRefusal)
     assert "is a link" in answer.why
     assert ["1"] == [path.name for path in outside.iterdir()]
     assert b"kept" == (outside / "1").read_bytes()
@@ -218,7 +218,7 @@ def test_a_file_that_changed_on_its_way_does_not_count(scene: Scene) -> None:
     scene.serve()
     good, bad = piece("jobs/j/lease", b""), piece("jobs/j/published", b"12", digest=sha256(b"13").digest())
     answer = Caller(scene).say(round_of(good, bad))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PeerRefusal)
     assert "changed on its way" in answer.why
     assert {} == files(scene.place("b"))
 
@@ -287,7 +287,7 @@ def test_a_copy_that_nobody_needs_is_removed(scene: Scene) -> None:
     scene.servers["b"].remove("h")
     assert files(scene.place("b")) == {}
     scene.servers["b"].remove("another")
-    assert Refused(term=3, why="h has another carrier, of term 3") == Caller(scene, term=2).first
+    assert PeerRefusal(term=3, why="h has another carrier, of term 3") == Caller(scene, term=2).first
     scene.own(scene.serve(), term=3).settle()
     # A peer that does not count is not waited for.
     until(lambda: files(scene.place("b")) == files(scene.root))
