@@ -52,7 +52,9 @@ def _names_for_doctests(request: pytest.FixtureRequest, doctest_namespace: dict[
 
     Those of the task library try tasks out.
     """
-    doctest_namespace |= {name: thing for name, thing in vars(dags.canonical).items() if not name.startswith("__")}
+    passes = {name: thing for name, thing in vars(dags.canonical).items() if not name.startswith("__")}
+    # Expressions have a function of this name, too.
+    doctest_namespace |= {name: thing for name, thing in passes.items() if name != "read"}
     doctest_namespace |= {"draft": notation.draft, "accepted": notation.accepted}
     if request.node.nodeid.startswith("engine/implementations/"):
         # Only then, because it loads most of an engine.
