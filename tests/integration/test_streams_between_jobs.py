@@ -222,15 +222,17 @@ def test_a_cut_reaches_jobs_below(hosting: Hosting) -> None:
     cut = f"below {chain.count}"
     hosting.until(lambda: hosting.taken(chain.upper.job, chain.count) == 12, "all are counted above")
     hosting.cut(cut, chain.raw.stream)
+    # The request comes over another connection than the events.
+    hosting.until(lambda: hosting.status(chain.upper.job)["cuts"], "the job above is cut")
     hosting.publish(chain.topic, numbers(12, 18))
     hosting.until_delivered(chain.delivery, 18)
-    found = {}
+    counted_at_cut = {}
     for name, instance in ((chain.upper.job, chain.count), (lower.job, below.instance)):
         [kept] = hosting.until(lambda name=name: hosting.status(name)["cuts"], "the job is cut")  # type: ignore[misc]
         store = RecordStore(hosting.folder(name).records)
-        found[name] = counts(store.state_at(kept["batch"], (instance,)), instance)
+        counted_at_cut[name] = counts(store.state_at(kept["batch"], (instance,)), instance)
     expected = {"k0": 4, "k1": 4, "k2": 4}
-    assert {chain.upper.job: expected, lower.job: expected} == found
+    assert {chain.upper.job: expected, lower.job: expected} == counted_at_cut
 
 
 def test_a_plan_takes_effect_exactly_at_a_cut(hosting: Hosting) -> None:
