@@ -137,7 +137,7 @@ def remove(
 
 
 @router.get("/dataflows/{id}/removal", **documented(Conflict, NotFound, StateNotReady))
-def foretell_removal(service: TheService, caller: TheCaller, dataflow: ById) -> RemovalAnswer:
+def preview_dataflow_removal(service: TheService, caller: TheCaller, dataflow: ById) -> RemovalAnswer:
     """Preview a removal: which tasks would stop, and how many would run on for others. Nothing changes."""
     return service.dataflows.preview_removal(caller, dataflow)
 

@@ -242,7 +242,7 @@ class Manager:
             looks.start()
         if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
-            log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
+            log.info("the first operator's API key is in %s", kept, extra=named("key", file=str(kept)))
         self._waits = None
 
     def _end(self, *, keeps: bool) -> None:

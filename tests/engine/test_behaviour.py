@@ -60,6 +60,14 @@ def test_every_task_but_the_source_is_implemented() -> None:
     assert PLACES == {name: places[name] for name in PLACES}
 
 
+def test_a_plan_of_an_earlier_release_finds_what_has_moved_since() -> None:
+    """A place that is gone gives way to the installed one; where there is none, the error names the missing module."""
+    now = implementation_of("count", installed_behaviours())
+    assert now is implementation_of("count", {"count": "engine.implementations.gone:count"})
+    with pytest.raises(ModuleNotFoundError, match=r"engine\.implementations\.gone"):
+        implementation_of("acme:count", {"acme:count": "engine.implementations.gone:count"})
+
+
 def test_a_namespace_is_implemented_by_one_entry_point() -> None:
     """A type's own entry comes first, then that of the longer namespace."""
     places = {"a:*": "short", "a:b:*": "long", "a:b:c": "own", "d:": "no namespace"}

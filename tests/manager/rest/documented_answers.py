@@ -234,7 +234,7 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
-    "foretell_removal": Route(
+    "preview_dataflow_removal": Route(
         well=_ask("ann", "/v1/dataflows/{running}/removal"),
         own={
             "conflict": _ask("ann", "/v1/dataflows/{removed}/removal"),
