@@ -5,8 +5,16 @@ each stream, the entry of the log of plans, and the markers that wait or are ali
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+
+class EarlyEnd(NamedTuple):
+    """Where a batch ended in a stream whose next events wait."""
+
+    position: int
+    stamp: int
+    """The time when the first of them was spooled, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,40 @@ class Offset:
         """The offset that Spark kept."""
         return cls(**{**kept, "cuts": {name: tuple(streams) for name, streams in kept["cuts"].items()}})
 
+    def ended_early(self, early: Mapping[str, EarlyEnd]) -> "Offset":
+        """The end of a batch that has come less far in some streams than it was to.
+
+        >>> Offset(at={"a": 9, "b": 4}, held={"a": "cut"}).ended_early({"a": EarlyEnd(7, stamp=0)})
+        Offset(run=0, entry=0, at={'a': 7, 'b': 4}, held={}, cuts={}, shards=1)
+        """
+        if not early:
+            return self
+        held = {stream: marker for stream, marker in self.held.items() if stream not in early}
+        at = {stream: early[stream].position if stream in early else position for stream, position in self.at.items()}
+        return replace(self, at=at, held=held)
+
     def begins(self, stream: str, starts: Mapping[str, int]) -> int:
         """The position from which a stream is read next. An entry may begin later than the job has read."""
         return max(self.at.get(stream, 0), starts[stream])
+
+
+NO_EARLY_END: Mapping[str, EarlyEnd] = {}
+
+
+class Span(NamedTuple):
+    """The offsets between which a batch runs."""
+
+    start: Offset
+    end: Offset
+    early: Mapping[str, EarlyEnd] = NO_EARLY_END
+    """Where other shards have ended early."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The span as it goes from process to process."""
+        return {"start": self.start.as_json(), "end": self.end.as_json(), "early": dict(self.early)}
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any]) -> "Span":
+        """The span that another process passed on."""
+        early = {stream: EarlyEnd(*end) for stream, end in kept["early"].items()}
+        return cls(Offset.of_json(kept["start"]), Offset.of_json(kept["end"]), early)

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from bridge import SpoolIndex
 from engine.job.pace import BatchTimes, NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
 from engine.job.plan_log import PlanLog, past_gone
-from engine.offset import Offset
+from engine.offset import Offset, Span
 from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
 from engine.records.files import Header
 from engine.records.job_folder import spool_folder
@@ -69,8 +69,9 @@ class PlannedBatch(NamedTuple):
     """A batch that was decided on and is not recorded yet."""
 
     number: int
-    start: Offset
-    end: Offset
+    span: Span
+    repeats: int = 0
+    """How often its shards were given it anew, each time with an earlier end."""
 
 
 class LongBatch(NamedTuple):
@@ -250,15 +251,20 @@ class PaceKeeper:
                 planned = self._planned
                 if planned is None or self._stopped:
                     return None
-                self._long_batch = LongBatch(number + 1, planned.end.shards)
+                self._long_batch = LongBatch(number + 1, planned.span.end.shards)
                 self._given_at = time.monotonic()
                 self._readers.clear()
                 return self._long_batch
         finally:
             self.is_asked = False
 
-    def batch_after(self, within: LongBatch, shard: int, reader: str, last: int | None) -> PlannedBatch | ReaderOrder:
-        """The batch after the one that a reader of a shard has passed on; a reader that begins has passed on none."""
+    def batch_after(
+        self, within: LongBatch, shard: int, reader: str, last: tuple[int, int] | None
+    ) -> PlannedBatch | ReaderOrder:
+        """The batch after the one that a reader of a shard has passed on, or that one with an earlier end.
+
+        `last` is its number, and how often it had been given anew. A reader that begins has passed on none.
+        """
         if last is None:
             with self._news:
                 self._readers[shard] = reader
@@ -275,10 +281,10 @@ class PaceKeeper:
                 return ReaderOrder.LEAVE
             if planned is None:
                 self._await_batch()
-            elif last is not None and planned.number <= last:
+            elif last is not None and (planned.number, planned.repeats) <= last:
                 if not self._await_record(planned, lost):
                     return ReaderOrder.NUDGE
-            elif planned.end.shards == within.shards:
+            elif planned.span.end.shards == within.shards:
                 return planned
             else:
                 self._long_batch = None
@@ -305,8 +311,12 @@ class PaceKeeper:
             self._news.notify_all()
 
     def note_record(self, number: int) -> bool:
-        """Begin the next batch, if the current one is recorded; whether it is. From any thread."""
+        """Begin the next batch, if the current one is recorded; whether it is. From any thread.
+
+        If all shards are done and some have read on where others ended early, they are given it anew.
+        """
         if (record := self._store.find(number)) is None:
+            self._end_early(number)
             return False
         end = record.header.end
         with self._news:
@@ -322,6 +332,18 @@ class PaceKeeper:
         self.times.end()
         self._on_end()
         return True
+
+    def _end_early(self, number: int) -> None:
+        planned = self._planned
+        if planned is None or planned.number != number or planned.span.end.shards == 1:
+            return
+        early = self._store.disputed_ends(number, planned.span.end.shards)
+        if early and early != planned.span.early:
+            with self._news:
+                if self._planned is planned:
+                    span = planned.span._replace(early=early)
+                    self._planned = PlannedBatch(number, span, planned.repeats + 1)
+                    self._news.notify_all()
 
     def _await_batch(self) -> None:
         """Wait for the next batch on behalf of all readers; the long batch is over if none comes for long."""
@@ -379,7 +401,7 @@ class PaceKeeper:
     def _give(self, start: Offset, end: Offset) -> None:
         self._note(end)
         self.times.begin()
-        self._planned = PlannedBatch(self._number, start, end)
+        self._planned = PlannedBatch(self._number, Span(start, end))
 
     def _await_work(self) -> None:
         """Wait a moment for what the tasks of a long batch took, so that a slow part has its own bound at once."""
@@ -448,9 +470,9 @@ def _plan(entries: Sequence[Entry], step: NextBatch) -> Plan:
 
 def _sizes_read(sizes: Mapping[str, int], planned: PlannedBatch, end: Offset) -> Mapping[str, int]:
     """The bytes that a batch had of each stream, by those that it was to have, and where it ended."""
-    if end == planned.end:
+    if end == planned.span.end:
         return sizes
-    begun, to = planned.start.at, planned.end.at
+    begun, to = planned.span.start.at, planned.span.end.at
     return {
         stream: size * (end.at[stream] - begun.get(stream, 0)) // max(1, to[stream] - begun.get(stream, 0))
         for stream, size in sizes.items()
@@ -539,10 +561,11 @@ def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, o
         following = keeper.long_batch_after(question["long_batch"])
         return {} if following is None else {"long_batch": following.number, "shards": following.shards}
     long_batch = LongBatch(question["long_batch"], question["shards"])
-    batch = keeper.batch_after(long_batch, question["shard"], question["reader"], question["last"])
+    last = question["last"]
+    batch = keeper.batch_after(long_batch, question["shard"], question["reader"], last and (last[0], last[1]))
     if isinstance(batch, ReaderOrder):
         return {"order": batch}
-    return {"batch": batch.number, "start": batch.start.as_json(), "end": batch.end.as_json()}
+    return {"batch": batch.number, "repeats": batch.repeats, "span": batch.span.as_json()}
 
 
 class _UnixServer(socketserver.ThreadingUnixStreamServer):

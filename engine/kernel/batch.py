@@ -12,13 +12,13 @@ the births of all events that leave, however many there are.
 as large as the last ones allow. All parts that serve one tenant share the time of a batch; those that need little of it
 run first. Once the time is used, the remaining events wait in their streams, and the record says where the batch ended
 for them. So nobody's tasks hold up the other parts of a job for longer, even if nothing was known of them. If one event
-took longer than that, its tenant has less time in the next batches.
+took longer than that, its tenant has less time in the next batches. Of several shards each has that time for its own
+events; where one ends early, those that have read on run again, up to there (`engine.records.files`).
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -58,7 +58,7 @@ from engine.kernel.plans import (
 )
 from engine.kernel.task_bounds import Allowance, EventCost, StateRoom, newest_dead, seconds_of
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
-from engine.offset import Offset
+from engine.offset import NO_EARLY_END, EarlyEnd, Offset
 from engine.plan import Bridged, Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
 from engine.records.state import NUMBERS, InstanceStates
@@ -175,14 +175,6 @@ def events_between(entering: Mapping[Port, EventStream], low: int, high: int | N
     }
 
 
-class EarlyEnd(NamedTuple):
-    """Where a batch ended in a stream whose next events wait."""
-
-    position: int
-    stamp: int
-    """The time when the first of them was spooled, in milliseconds."""
-
-
 def early_ends(cause: int, items: Iterable[tuple[int, Arrived]], streams: frozenset[str]) -> dict[str, EarlyEnd]:
     """Where a batch ends in those streams that have events from a cause on; each item comes with its first cause."""
     ends: dict[str, EarlyEnd] = {}
@@ -190,19 +182,6 @@ def early_ends(cause: int, items: Iterable[tuple[int, Arrived]], streams: frozen
         if item.stream in streams and first + item.count > cause:
             ends.setdefault(item.stream, EarlyEnd(item.first + max(0, cause - first), item.stamp))
     return ends
-
-
-def ended_early(end: Offset, early: Mapping[str, EarlyEnd]) -> Offset:
-    """The end of a batch that has come less far in some streams than it was to.
-
-    >>> ended_early(Offset(at={"a": 9, "b": 4}, held={"a": "cut"}), {"a": EarlyEnd(7, stamp=0)})
-    Offset(run=0, entry=0, at={'a': 7, 'b': 4}, held={}, cuts={}, shards=1)
-    """
-    if not early:
-        return end
-    held = {stream: marker for stream, marker in end.held.items() if stream not in early}
-    at = {stream: early[stream].position if stream in early else position for stream, position in end.at.items()}
-    return replace(end, at=at, held=held)
 
 
 __all__ = ["Arrived", "run_batch"]
@@ -230,13 +209,15 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     portion: Portion = EVERYTHING,
     costs: dict[int, EventCost] | None = None,
     time: BatchTime | None = None,
+    early: Mapping[str, EarlyEnd] = NO_EARLY_END,
+    repeats: int = 0,
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
     are what an event of each instance cost before; this batch's are noted there. With a `time` the batch may end
-    early for a part.
+    early for a part; `early` are the places where other shards have ended, and `repeats` how often this one ran before.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -252,12 +233,13 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
         return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs)
+    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs, early)
     kernel.enter(arrived, start, end)
     fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     # What is fed comes after all that arrived, and a cut part has come to its cut.
     kernel.run(batch, None if feeds else time, frozenset().union(*end.cuts.values()))
-    end = ended_early(end, kernel.early)
+    read = {} if portion.is_all else kernel.read_between(start, end)
+    end = end.ended_early(kernel.early)
     cuts = tuple(cuts_at(layout, end))
     begins = start.entry != end.entry
     opened = [
@@ -280,7 +262,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         meters=kernel.meters,
         grouped=kernel.grouped,
         cuts=cuts,
-        waiting={stream: early.stamp for stream, early in kernel.early.items()},
+        waiting={stream: first.stamp for stream, first in kernel.early.items()},
+        read=read,
+        repeats=repeats,
         # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
@@ -305,7 +289,7 @@ class _TimedPart(NamedTuple):
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, what is known, and where its outcome goes are eight things
+    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, what is known, and where its outcome goes are nine things
         self,
         layout: Layout,
         state: InstanceStates,
@@ -315,6 +299,7 @@ class _Kernel:
         fed: FedEvents,
         dead: list[Dead],
         costs: dict[int, EventCost],
+        early: Mapping[str, EarlyEnd],
     ) -> None:
         self._costs = costs
         self._portion = portion
@@ -334,8 +319,10 @@ class _Kernel:
         self._arrived: Sequence[tuple[int, Arrived]] = ()
         self._unfit: list[tuple[str, int, Dead]] = []
         """What cannot be read, with its stream and first cause."""
-        self.early: dict[str, EarlyEnd] = {}
+        self.early = dict(early)
         """Where the batch ended for streams whose events wait."""
+        self._read: dict[str, int] = {}
+        """The position after the last event of each stream that is this shard's own."""
 
     def enter(self, arrived: Sequence[tuple[int, Arrived]], start: Offset, end: Offset) -> None:
         """Take the items that arrived between two offsets, each with the cause of its first event."""
@@ -344,7 +331,11 @@ class _Kernel:
         for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
         for ingress in self._layout.entry.plan.ingress:
-            events = [(cause, item.first, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
+            stream = ingress.stream
+            events = [(cause, item.first, unpacked(item.payload)) for cause, item in items.get(stream, ())]
+            if (early := self.early.get(stream)) is not None:
+                ends = early.position
+                events = [(cause, first, rows.slice(0, ends - first)) for cause, first, rows in events if first < ends]
             schema = self._schema(ingress, [batch.schema for _, _, batch in events])
             if schema is None:
                 continue
@@ -353,16 +344,31 @@ class _Kernel:
             for cause, first, batch in events:
                 fits = self._fitting(ingress, batch, schema)
                 for at, reason, unfit in fits.unfit:
-                    if self._portion.parks_at(ingress.stream, first + at, start, end):
+                    if self._portion.parks_at(stream, first + at, start, end):
                         letter = Dead(instance=ingress.instance, port=ingress.port, reason=reason, events=unfit)
-                        self._unfit.append((ingress.stream, cause + at, letter))
-                stream = EventStream(fits.rows, fits.kept + cause)
+                        self._unfit.append((stream, cause + at, letter))
+                        self._note_read(stream, first + at)
+                entered = EventStream(fits.rows, fits.kept + cause)
                 if not self._portion.is_all:
                     positions = fits.kept + first
-                    own = self._portion.taken(ingress.stream, positions, fits.rows, start, end, self.grouped)
-                    stream = stream.take(own)
-                streams.append(stream)
+                    own = self._portion.taken(stream, positions, fits.rows, start, end, self.grouped)
+                    entered = entered.take(own)
+                    if len(own):
+                        self._note_read(stream, int(positions[own[-1]]))
+                streams.append(entered)
             self._entered[ingress.origin] = joined(streams, schema)
+
+    def read_between(self, start: Offset, end: Offset) -> dict[str, int]:
+        """The position after the last own event of each stream that had events between two offsets."""
+        ends = {stream: early.position for stream, early in self.early.items()}
+        return {
+            stream: min(self._read.get(stream, start.at.get(stream, 0)), ends.get(stream, position))
+            for stream, position in end.at.items()
+            if position > start.at.get(stream, 0)
+        }
+
+    def _note_read(self, stream: str, position: int) -> None:
+        self._read[stream] = max(self._read.get(stream, 0), position + 1)
 
     def _fitting(self, ingress: Ingress, batch: pa.RecordBatch, schema: pa.Schema) -> EnteringEvents:
         if isinstance(ingress.supply, Bridged):

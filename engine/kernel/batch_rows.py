@@ -11,7 +11,7 @@ import pyarrow as pa
 from bridge import ItemKind, between
 from engine.kernel.batch import Arrived
 from engine.kernel.entering_events import EVERYTHING, Portion
-from engine.offset import Offset
+from engine.offset import Span
 from engine.plan import Entry
 from engine.records.job_folder import spool_folder
 
@@ -22,13 +22,6 @@ _ITEMS = msgspec.msgpack.Decoder(list[Arrived])
 _MOST_BYTES = 8_000_000
 """The size at which a piece is sent."""
 _NOTHING: Mapping[str, int] = {}
-
-
-class Span(NamedTuple):
-    """The offsets between which a batch runs."""
-
-    start: Offset
-    end: Offset
 
 
 def arriving(
@@ -47,7 +40,7 @@ def arriving(
 
 def written_rows(batch: int, span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
     """The rows that the source gives to Spark for one shard of a batch."""
-    header = json.dumps([shard, span.start.as_json(), span.end.as_json()])
+    header = json.dumps([shard, span.as_json()])
     piece: list[Arrived] = []
     size = 0
     for item in items:
@@ -78,8 +71,8 @@ def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
             if content:
                 items += _ITEMS.decode(content)
             if last:
-                shard, start, end = json.loads(span)
-                yield ShardRows(batch, Span(Offset.of_json(start), Offset.of_json(end)), items, shard)
+                shard, kept = json.loads(span)
+                yield ShardRows(batch, Span.of_json(kept), items, shard)
                 items = []
 
 

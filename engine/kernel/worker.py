@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from engine.behaviour import Behaviour, behaviours_of
 from engine.kernel.batch import Arrived, BatchTime, run_batch
-from engine.kernel.batch_rows import Span
 from engine.kernel.entering_events import Portion, new_feeds
 from engine.kernel.plans import brought
 from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
+from engine.offset import Span
 from engine.outside import HostOutside
 from engine.plan import Division, Entry, StateImport
-from engine.records.files import Header, RecordFile
+from engine.records.files import Header, RecordFile, has_read_beyond
 from engine.records.job_folder import KeptCut, job_folder
 from engine.records.record import Table
 from engine.records.state import InstanceStates, ShardStates
@@ -33,6 +33,8 @@ class _Kept(NamedTuple):
 
     state: InstanceStates
     division: Division
+    repeats: int
+    """How often the shard had run the last batch before."""
 
 
 class Worker:
@@ -53,17 +55,20 @@ class Worker:
         self._time = BatchTime()
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
-        """Make the record of a shard of a batch, and once all have theirs the whole; True if the batch is recorded.
+        """Make the record of a shard of a batch, and once all have theirs the whole; True if all have theirs.
 
-        What is recorded already is not computed again, even if a worker that was taken for dead ended it elsewhere.
+        What is recorded already is not computed again, even if a worker that was taken for dead ended it elsewhere;
+        unless others have ended early before the end of that.
         """
         if (whole := self._store.find(batch)) is not None:
-            self._check(batch, whole, Span(span.start, whole.header.end))
+            self._check(batch, whole, span)
             return True
         shards = span.end.shards
-        if shards > 1 and (part := self._store.find_shard(batch, shard)) is not None:
-            self._check(batch, part, span)
+        before = self._store.find_shard(batch, shard) if shards > 1 else None
+        if before is not None and not has_read_beyond(before.header, span.early):
+            self._check(batch, before, span)
             return self._store.complete(batch, shards)
+        repeats = 0 if before is None else before.header.repeats + 1
         entry = self._folder.entry(span.end.entry)
         portion = Portion(division=entry.division, shard=shard)
         # What a job with fewer shards than before keeps of the others is of no use any more.
@@ -72,7 +77,10 @@ class Worker:
         state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
             behaviours = self._made_behaviours(entry, attempt)
-            self._time.begin(entry.plan.batch_seconds)
+            # A shard that runs again has had time for more.
+            time = None if repeats else self._time
+            if time is not None:
+                time.begin(entry.plan.batch_seconds)
             record = run_batch(
                 batch,
                 entry,
@@ -88,18 +96,22 @@ class Worker:
                 deployment=self._outside.deployment,
                 portion=portion,
                 costs=self._costs,
-                # Shards have none, as all of them have to end at the same place.
-                time=self._time if portion.is_all else None,
+                time=time,
+                early=span.early,
+                repeats=repeats,
             )
             # Until the record is written, the state is ahead of the durable one.
             self._kept.pop(shard, None)
             settled = state.settle(record)
             if self._store.write(settled) if portion.is_all else self._store.write_shard(settled, shard):
-                self._kept[shard] = _Kept(state, portion.division)
-        return portion.is_all or self._store.complete(batch, shards)
+                self._kept[shard] = _Kept(state, portion.division, repeats)
+                return portion.is_all or self._store.complete(batch, shards)
+        # Another worker was quicker, and its record counts.
+        return self.work_off(batch, span, items, shard)
 
     def _check(self, batch: int, file: RecordFile, span: Span) -> None:
-        if (file.header.start, file.header.end) != span:
+        header = file.header
+        if header.start != span.start or any(at > span.end.at.get(stream, 0) for stream, at in header.end.at.items()):
             raise WrongRecord(
                 f"the record of batch {batch} in {self._folder.path} covers other positions than the batch; "
                 "restore the whole folder from one backup"
@@ -110,26 +122,29 @@ class Worker:
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
     def _state_before(self, batch: int, portion: Portion) -> InstanceStates:
-        state, division = self._kept.get(portion.shard) or (None, portion.division)
-        if state is None or state.version >= batch or isinstance(state, ShardStates) == portion.is_all:
+        kept = self._kept.get(portion.shard)
+        if kept is None or kept.state.version >= batch or isinstance(kept.state, ShardStates) == portion.is_all:
             if portion.is_all:
                 return self._store.state(batch)
-        elif not isinstance(state, ShardStates):
-            self._store.catch_up(state, batch)
-            return state
-        elif self._catches_up(state, division, batch, portion):
-            return state
+        elif not isinstance(kept.state, ShardStates):
+            self._store.catch_up(kept.state, batch)
+            return kept.state
+        elif self._catches_up(kept.state, kept, batch, portion):
+            return kept.state
         return self._store.shard_state(batch, portion.shard, portion.owns)
 
-    def _catches_up(self, state: ShardStates, division: Division, batch: int, portion: Portion) -> bool:
-        """Bring the state of a shard to a batch from the records since; False if it has another part by now."""
+    def _catches_up(self, state: ShardStates, kept: _Kept, batch: int, portion: Portion) -> bool:
+        """Bring the state of a shard to a batch from the records since; False if it is not what the shard has now."""
+        division = kept.division
 
         def stays(header: Header) -> bool:
             nonlocal division
             before, division = division, self._folder.entry(header.end.entry).division
             return before.moves_nothing(division)
 
-        return self._store.catch_up_shard(state, batch, stays) and division.moves_nothing(portion.division)
+        return self._store.catch_up_shard(state, batch, stays, kept.repeats) and division.moves_nothing(
+            portion.division
+        )
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
         # A changed secret reaches its task without a new plan.

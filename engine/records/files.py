@@ -11,6 +11,11 @@ shards have theirs, any of them makes the whole record: a header that names the 
 which the numbers of each stream go on from shard to shard. It depends on the files alone, so every worker makes the
 same. A batch counts when its whole record is there.
 
+**Early ends.** A shard that has used the time of a batch ends early, and all shards have to end at the same places. So
+there is no whole record while one has read events behind the place where another ended. Such a shard runs the batch
+again, up to that place, and writes another file; a file that is there never changes. Those that have none of the
+events that wait need not do anything.
+
 **Damage** is any file of one job or stream that cannot be read or written; it must not affect others.
 """
 
@@ -31,6 +36,7 @@ import pyarrow as pa
 from bridge import PositionsGone, SpoolClosed, SpoolDamaged
 from bridge.spools.log import packed, unpacked
 from bridge.wire import Birth
+from engine.offset import EarlyEnd, Offset
 from engine.plan import Port, is_switch
 from engine.records.record import (
     BatchRecord,
@@ -183,7 +189,7 @@ class RecordFile:
 
     def in_whole(self, part: RecordPart, shard: int) -> RecordPart:
         """The place of a part, as the record of the whole batch names it."""
-        return part._replace(first=self._parts + part.first, shard=shard)
+        return part._replace(first=self._parts + part.first, shard=shard, repeats=self.header.repeats)
 
     def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
         """The events that left the job, or only those that left at a port."""
@@ -213,7 +219,7 @@ class RecordFile:
         if part.shard is None:
             content = _read(file, self._parts + part.first, part.size)
         else:
-            path = shard_path(self.path, part.shard)
+            path = shard_path(self.path, part.shard, part.repeats)
             try:
                 with path.open("rb") as other:
                     content = _read(other, part.first, part.size)
@@ -241,9 +247,24 @@ def _alike(emitted: EmittedEvents) -> object:
     return emitted.origin, shape, bool(emitted.births)
 
 
-def shard_path(path: Path, shard: int) -> Path:
-    """The file of one shard's record, beside the record of its batch."""
-    return path.parent / "shards" / f"{path.name}.{shard:03d}"
+def shard_path(path: Path, shard: int, repeats: int = 0) -> Path:
+    """The file of one shard's record, beside the record of its batch; another one for each time that it runs again."""
+    return path.parent / "shards" / f"{path.name}.{shard:03d}{f'.{repeats}' if repeats else ''}"
+
+
+def early_ends(headers: Iterable[Header]) -> dict[str, EarlyEnd]:
+    """The first place in each stream where a shard of a batch ended early."""
+    early: dict[str, EarlyEnd] = {}
+    for header in headers:
+        for stream, stamp in header.waiting.items():
+            end = EarlyEnd(header.end.at[stream], stamp)
+            early[stream] = min(early.get(stream, end), end)
+    return early
+
+
+def has_read_beyond(header: Header, early: Mapping[str, EarlyEnd]) -> bool:
+    """Whether a shard has read events that wait because others ended before them."""
+    return any(header.read.get(stream, header.end.at[stream]) > end.position for stream, end in early.items())
 
 
 def _read(file: BinaryIO, first: int, size: int) -> bytes:
@@ -276,7 +297,8 @@ def damage_named(path: Path, *but: type[Exception]) -> Iterator[None]:
 
 def whole_record(files: Sequence[RecordFile]) -> bytes:
     """The content of the whole record of a batch, from the records of its shards in order."""
-    first, *others = [file.header for file in files]
+    first, *others = headers = [file.header for file in files]
+    early = early_ends(headers)
     common = {instance: dict(items) for instance, items in files[0].image(first.imaged[NUMBERS]).items()}
     for file in files[1:]:
         for instance, items in file.image(file.header.imaged[NUMBERS]).items():
@@ -285,6 +307,7 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
     emitted = tuple(_emitted_parts(files, common))
     header = replace(
         first,
+        end=_latest_end(headers).ended_early(early),
         dropped=tuple(sorted({instance for header in (first, *others) for instance in header.dropped})),
         emitted=emitted,
         dead=tuple(_dead_parts(files)),
@@ -295,10 +318,20 @@ def whole_record(files: Sequence[RecordFile]) -> bytes:
         base=min(file.header.base for file in files),
         credit=0,
         shards=tuple(_shard_part(file, shard) for shard, file in enumerate(files)),
+        waiting={stream: end.stamp for stream, end in early.items()},
+        read={},
+        repeats=0,
     )
     return written_whole(
         header, {instance: {k: v for k, v in items.items() if v} for instance, items in common.items()}
     )
+
+
+def _latest_end(headers: Sequence[Header]) -> Offset:
+    """The end that the batch of some shards was to have, where any of them reached it."""
+    ends = [header.end for header in headers]
+    at = {stream: max(end.at[stream] for end in ends) for stream in ends[0].at}
+    return replace(ends[0], at=at, held=dict(chain.from_iterable(end.held.items() for end in ends)))
 
 
 def _emitted_parts(files: Sequence[RecordFile], common: dict[int, dict[bytes, bytes]]) -> Iterator[EmittedPart]:

@@ -99,6 +99,8 @@ class RecordPart(NamedTuple):
     size: int
     checksum: int
     shard: int | None = None
+    repeats: int = 0
+    """Which of the shard's files it is: how often the shard had run the batch before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,10 @@ class BatchRecord(Generic[Changes, Emitted, Letter, Imaged]):
     waiting: Mapping[str, int] = field(default_factory=dict)
     """The streams for which the batch ended early, each with the time when its next event was spooled, in
     milliseconds."""
+    read: Mapping[str, int] = field(default_factory=dict)
+    """In a shard of several, the position after its own last event of each stream that had events in the batch."""
+    repeats: int = 0
+    """In a shard of several, how often it had run the batch before: others ended early, where it had read on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

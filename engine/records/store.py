@@ -4,13 +4,23 @@ The records are in a folder, named by their batches, without gaps. Workers write
 may read.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import count, takewhile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from bridge.files import Steps, link_whole, no_steps, sync_folder
-from engine.records.files import Header, RecordDamaged, RecordFile, shard_path, whole_record, written_record
+from engine.offset import EarlyEnd
+from engine.records.files import (
+    Header,
+    RecordDamaged,
+    RecordFile,
+    early_ends,
+    has_read_beyond,
+    shard_path,
+    whole_record,
+    written_record,
+)
 from engine.records.job_folder import PlannedEnds, numbered
 from engine.records.record import Record, Table
 from engine.records.state import NUMBERS, InstanceStates, ShardStates
@@ -35,25 +45,37 @@ class RecordStore:
 
     def write_shard(self, record: Record, shard: int) -> bool:
         """Make the record of one shard of a batch durable; False if it has one, which counts."""
-        path = shard_path(self._path(record.batch), shard)
+        path = shard_path(self._path(record.batch), shard, record.repeats)
         path.parent.mkdir(exist_ok=True)
         return link_whole(path, written_record(record), self._step)
 
     def find_shard(self, batch: int, shard: int) -> RecordFile | None:
-        """The record of one shard of a batch; None if there is none."""
-        path = shard_path(self._path(batch), shard)
-        return RecordFile(path) if path.exists() else None
+        """The latest record of one shard of a batch; None if there is none."""
+        paths = list(self._shard_paths(batch, shard))
+        return RecordFile(paths[-1]) if paths else None
 
     def complete(self, batch: int, shards: int) -> bool:
-        """Make the record of a batch whole if all its shards have theirs; False if one is missing."""
-        path = self._path(batch)
-        parts = [shard_path(path, shard) for shard in range(shards)]
-        if not all(map(Path.exists, parts)):
-            return False
-        # Their writers may have died before the names were durable.
-        sync_folder(parts[0].parent)
-        link_whole(path, whole_record(list(map(RecordFile, parts))), self._step)
-        return True
+        """Make the record of a batch whole if its shards have ended at the same places; False if one has no record."""
+        files = self._shard_files(batch, shards)
+        if files and not _disagree(files):
+            # Their writers may have died before the names were durable.
+            sync_folder(files[0].path.parent)
+            link_whole(self._path(batch), whole_record(files), self._step)
+        return bool(files)
+
+    def disputed_ends(self, batch: int, shards: int) -> dict[str, EarlyEnd]:
+        """Where shards of a batch have ended early if others have read on; empty if none has, or not all are done."""
+        files = self._shard_files(batch, shards)
+        return _disagree(files) if files else {}
+
+    def _shard_files(self, batch: int, shards: int) -> list[RecordFile]:
+        """The latest record of each shard; empty if one has none."""
+        files = [file for shard in range(shards) if (file := self.find_shard(batch, shard)) is not None]
+        return files if len(files) == shards else []
+
+    def _shard_paths(self, batch: int, shard: int) -> Iterator[Path]:
+        """The files of one shard of a batch, each of another run."""
+        return takewhile(Path.exists, (shard_path(self._path(batch), shard, repeats) for repeats in count()))
 
     def find(self, batch: int) -> RecordFile | None:
         """The record of a batch, to be read in parts; None if there is none."""
@@ -112,14 +134,16 @@ class RecordStore:
         state.restore(before - 1, _read_states(map(self.file, range(base, before)), owns), base)
         return state
 
-    def catch_up_shard(self, state: ShardStates, before: int, stays: Callable[[Header], bool]) -> bool:
+    def catch_up_shard(self, state: ShardStates, before: int, stays: Callable[[Header], bool], repeats: int) -> bool:
         """Bring the state of a shard to the beginning of a batch; False if a batch since may have changed its part.
 
         `stays` says of each batch since whether its shard had the same part. It is also false if the records since may
-        be gone.
+        be gone, or if the state is not that of the run that counts: `repeats` says which one it is of.
         """
         state.discard()
-        if state.version < before - 1 and state.version + 1 < self.base(before - 1):
+        if state.version < self.base(before - 1):
+            return False
+        if self.file(state.version).header.shards[state.shard].changes.repeats != repeats:
             return False
         try:
             for batch in range(state.version + 1, before):
@@ -160,7 +184,8 @@ class RecordStore:
             self._step("remove")
             path = self._path(batch)
             # The last first, so that a crash leaves no gap here either.
-            for part in reversed(list(takewhile(Path.exists, (shard_path(path, shard) for shard in count())))):
+            every = (list(self._shard_paths(batch, shard)) for shard in count())
+            for part in reversed(list(chain.from_iterable(takewhile(bool, every)))):
                 part.unlink()
             self.ends.forget(batch)
             path.unlink(missing_ok=True)
@@ -190,6 +215,12 @@ class RecordStore:
 
     def _path(self, batch: int) -> Path:
         return self._folder / f"{batch:020d}"
+
+
+def _disagree(files: Sequence[RecordFile]) -> dict[str, EarlyEnd]:
+    """Where some shards of a batch ended early, if others have read on; empty if none has."""
+    early = early_ends(file.header for file in files)
+    return early if any(has_read_beyond(file.header, early) for file in files) else {}
 
 
 def _follow(state: InstanceStates, header: Header, changes: Table) -> None:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from engine.offset import Offset
+from engine.offset import Span
 
 
 class PaceLine:
@@ -129,7 +129,7 @@ class SpoolStreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The items that may have events of a shard, batch by batch until the long batch is over."""
         assert isinstance(partition, LongBatchShard)  # noqa: S101 - for the type checker; Spark's interface is general
-        from engine.kernel.batch_rows import NUDGE, Span, arriving, written_rows  # noqa: PLC0415 - see above
+        from engine.kernel.batch_rows import NUDGE, arriving, written_rows  # noqa: PLC0415 - see above
         from engine.kernel.entering_events import Portion  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
@@ -147,11 +147,11 @@ class SpoolStreamReader(DataSourceStreamReader):
                 case "nudge":
                     yield NUDGE
                     continue
-            span = Span(Offset.of_json(batch["start"]), Offset.of_json(batch["end"]))
+            span = Span.of_json(batch["span"])
             # A batch may have been planned over events that the job has to pass over by now.
             entry = folder.entry(span.end.entry)
             portion = Portion(division=entry.division, shard=partition.shard)
             items = arriving(root, entry, span, folder.gone(), portion)
             yield from written_rows(batch["batch"], span, items, partition.shard)
             yield NUDGE
-            question["last"] = batch["batch"]
+            question["last"] = batch["batch"], batch["repeats"]

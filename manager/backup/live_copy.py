@@ -147,7 +147,8 @@ def _check(into: Path) -> None:
 def _has_shards(store: RecordStore, folder: JobFolder, batch: int) -> bool:
     """Whether the records of all shards that the record of a batch names are there."""
     path = folder.records / f"{batch:020d}"
-    return all(shard_path(path, shard).exists() for shard in range(len(store.file(batch).header.shards)))
+    shards = enumerate(store.file(batch).header.shards)
+    return all(shard_path(path, shard, part.changes.repeats).exists() for shard, part in shards)
 
 
 def _published(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from bridge.spools.reader import read
 from bridge.wire import Stream
 from dags import Kind, Schema
 from engine.delivery.follower import Follower
-from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.batch_rows import arriving
+from engine.offset import Span
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, Subscribed
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.store import RecordStore

@@ -11,14 +11,20 @@ from bridge import Birth, Item, packed
 from bridge.files import no_steps
 from bridge.raw_events import arrow_schema
 from dags import Schema
-from engine.kernel.batch_rows import Span, arriving
+from engine.behaviour import Behaviour
+from engine.kernel.batch_rows import arriving
 from engine.kernel.entering_events import Portion
+from engine.kernel.watchdog import Attempt
 from engine.kernel.worker import Worker
-from engine.offset import Offset
+from engine.offset import Offset, Span
+from engine.plan import Entry
 from tests.chaos.chain import FIELDS, JOB, PLAN, Chain, Death, dying
 from tests.chaos.oracle import first_difference_by_key
+from tests.engine.kernels import DrawnTime
 
 PROCESSES = 3
+MOST_RUNS = 20
+"""The most times that a batch is given to its shards until they have ended at the same places."""
 
 
 class Planned(NamedTuple):
@@ -28,15 +34,35 @@ class Planned(NamedTuple):
     span: Span
 
 
+class HastyWorker(Worker):
+    """A worker whose time of a batch may be up at any moment."""
+
+    drawn: random.Random
+
+    def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
+        made = super()._made_behaviours(entry, attempt)
+        self._time = DrawnTime(self.drawn)
+        return made
+
+
 class ShardedChain(Chain):
     """A chain whose plans have other numbers of shards over time."""
 
-    def __init__(self, root: Path) -> None:
-        self.drawn = random.Random(1)
+    def __init__(self, root: Path, drawn: random.Random | None = None, *, hasty: bool = False) -> None:
+        self.drawn = drawn or random.Random(1)
+        self.hasty = hasty
         self.planned: Planned | None = None
-        self.processes = [Worker(root, JOB) for _ in range(PROCESSES)]
+        self.processes = [self.process(root) for _ in range(PROCESSES)]
         """Python workers of Spark. They outlive a host that only lost its query."""
         super().__init__(root)
+
+    def process(self, root: Path) -> Worker:
+        """A new worker process."""
+        if not self.hasty:
+            return Worker(root, JOB)
+        worker = HastyWorker(root, JOB)
+        worker.drawn = self.drawn
+        return worker
 
     def divide(self, shards: int) -> None:
         """Log a plan with another number of shards."""
@@ -52,10 +78,13 @@ class ShardedChain(Chain):
         self.source.append([Item(count=count, stamp=first, payload=packed(batch), births=(Birth(count, first),))])
 
     def plan_batch(self) -> Planned | None:
-        """The batch that the host has Spark run next: the one that it has planned, or a new one."""
+        """The batch that the host has Spark run next: the one that it has planned, perhaps anew, or a new one."""
         store = self.job.store
         batches = store.batches()
         if self.planned is not None and self.planned.batch >= batches.stop:
+            batch, span = self.planned
+            early = store.disputed_ends(batch, span.end.shards)
+            self.planned = Planned(batch, span._replace(early=early or span.early))
             return self.planned
         start = store.file(batches[-1]).header.end if batches else Offset()
         self.job.offset = start
@@ -66,12 +95,22 @@ class ShardedChain(Chain):
         return self.planned
 
     def batch(self) -> None:
-        """Run a batch undisturbed, its shards in any order, each in any process."""
-        if (planned := self.plan_batch()) is not None:
+        """Run a batch undisturbed, its shards in any order, each in any process, until all have ended alike."""
+        batch = self.next_batch()
+        for _ in range(MOST_RUNS):
+            planned = self.plan_batch()
+            if planned is None or planned.batch != batch:
+                return
             shards = list(range(planned.span.end.shards))
             self.drawn.shuffle(shards)
             for shard in shards:
                 self.shard(planned, shard)
+        raise AssertionError(f"batch {batch} has no record")
+
+    def next_batch(self) -> int | None:
+        """The number of the batch that runs next."""
+        planned = self.plan_batch()
+        return None if planned is None else planned.batch
 
     def has_batch(self) -> bool:
         """Run the next batch; False if there is none."""
@@ -104,7 +143,7 @@ class ShardedChain(Chain):
         try:
             process.work_off(planned.batch, planned.span, items, shard)
         except Death:
-            self.processes[place] = Worker(self.root, JOB)
+            self.processes[place] = self.process(self.root)
             raise
 
     def again(self) -> None:

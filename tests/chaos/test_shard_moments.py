@@ -83,6 +83,19 @@ def test_a_process_that_was_away_for_long_catches_up(chain: ShardedChain) -> Non
     settled(chain)
 
 
+@pytest.mark.parametrize("at", LINKING)
+def test_a_worker_killed_while_it_runs_again_what_others_ended_early(chain: ShardedChain, at: str) -> None:
+    """The shards end at the same places all the same, and what a process kept of an overtaken run does not count."""
+    chain.hasty = True
+    chain.processes = [chain.process(chain.root) for _ in range(len(chain.processes))]
+    for _ in range(8):
+        chain.events()
+        chain.dying_batch("nothing", OWN, before=SHARDS)
+        chain.dying_batch(at, OWN, before=1)
+        chain.batch()
+    settled(chain)
+
+
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_a_batch_of_which_a_shard_is_recorded_is_run_again_as_planned(chain: ShardedChain, shards: int) -> None:
     """Even if its host died: it ends where it ended, whatever came and whatever plan was logged since."""
@@ -120,9 +133,8 @@ ACTIONS: dict[str, Callable[[ShardedChain], None]] = {
 def test_whatever_happens_to_shards_in_whatever_order(
     tmp_path_factory: pytest.TempPathFactory, happens: list[str], drawn: random.Random
 ) -> None:
-    """In whatever order shards die and their number changes, each key's events reach the subscriber once, in order."""
-    chain = ShardedChain(tmp_path_factory.mktemp("chain"))
-    chain.drawn = drawn
+    """In whatever order shards die, end early, and their number changes, each key's events come once, in order."""
+    chain = ShardedChain(tmp_path_factory.mktemp("chain"), drawn, hasty=True)
     try:
         for each in happens:
             ACTIONS[each](chain)

@@ -11,10 +11,10 @@ from dags import Catalogue
 from engine.catalogue import installed_catalogue
 from engine.job.pace import NextBatch, ReadableSpool, next_batch
 from engine.job.plan_log import divided
-from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.batch_rows import arriving
 from engine.kernel.entering_events import Portion
 from engine.kernel.worker import Worker
-from engine.offset import Offset
+from engine.offset import Offset, Span
 from engine.plan import Entry, Plan
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.store import RecordStore

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from engine.job.pace_keeper import PaceKeeper, PlannedBatch
-from engine.offset import Offset
+from engine.offset import EarlyEnd, Offset
 from engine.records.store import RecordStore
 
 
@@ -30,6 +30,8 @@ class MemoryRecords:
         """`begun` is the end of the first batch, if it was planned before."""
         self.recorded: dict[int, Offset] = {}
         self.ends = MemoryEnds(begun)
+        self.disputed: dict[str, EarlyEnd] = {}
+        """Where shards of the next batch end early although others read on."""
 
     @property
     def store(self) -> RecordStore:
@@ -44,6 +46,11 @@ class MemoryRecords:
         """As `RecordStore` does, with nothing but the end."""
         end = self.recorded.get(batch)
         return None if end is None else SimpleNamespace(header=SimpleNamespace(end=end))
+
+    def disputed_ends(self, batch: int, shards: int) -> dict[str, EarlyEnd]:
+        """As `RecordStore` does."""
+        del batch, shards
+        return self.disputed
 
     @classmethod
     def under(cls, keeper: PaceKeeper) -> "MemoryRecords":
@@ -66,6 +73,6 @@ class MemoryRecords:
         batch = self.begin(keeper)
         if batch is None:
             return None
-        self.recorded[batch.number] = batch.end
+        self.recorded[batch.number] = batch.span.end
         assert keeper.note_record(batch.number)
-        return batch.end
+        return batch.span.end

@@ -16,7 +16,7 @@ from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import JobSpools, LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
 from engine.job.plan_log import PlanLog
-from engine.offset import Offset
+from engine.offset import EarlyEnd, Offset, Span
 from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Rated, Slot
 from tests.engine.job.memory_records import MemoryRecords
 from tests.twins.memory_spool import MemorySpool
@@ -86,7 +86,7 @@ class Scene:
 
     def record(self, batch: PlannedBatch) -> None:
         """Make the record of a batch, and report it."""
-        self.records.recorded[batch.number] = batch.end
+        self.records.recorded[batch.number] = batch.span.end
         assert self.keeper.note_record(batch.number)
 
     def warmed(self) -> Offset:
@@ -314,7 +314,7 @@ def test_a_batch_that_may_have_been_begun_ends_where_it_was_to_end() -> None:
     scene = Scene(begun=begun)
     long_batch = scene.keeper.long_batch_after(0)
     assert LongBatch(1, 2) == long_batch
-    assert [PlannedBatch(0, Offset(), begun)] * 2 == [batch_of(scene, long_batch, shard) for shard in range(2)]
+    assert [PlannedBatch(0, Span(Offset(), begun))] * 2 == [batch_of(scene, long_batch, shard) for shard in range(2)]
     assert begun == scene.keeper.decided
 
 
@@ -324,7 +324,7 @@ def test_the_end_of_a_batch_is_durable_before_it_is_given() -> None:
     long_batch = scene.keeper.long_batch_after(0)
     assert long_batch is not None
     batch = batch_of(scene, long_batch, 0)
-    assert {batch.number: batch.end} == scene.records.ends.kept
+    assert {batch.number: batch.span.end} == scene.records.ends.kept
 
 
 def test_readers_get_a_batch_until_it_is_recorded() -> None:
@@ -339,10 +339,12 @@ def test_readers_get_a_batch_until_it_is_recorded() -> None:
     assert [first] * 3 == [batch_of(scene, long_batch, shard) for shard in (1, 0, 1)]
     scene.put("a")
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(scene.keeper.batch_after, long_batch, at, f"reader {at}", first.number) for at in (0, 1)]
+        waiting = [
+            pool.submit(scene.keeper.batch_after, long_batch, at, f"reader {at}", (first.number, 0)) for at in (0, 1)
+        ]
         scene.record(first)
         following = [each.result(BOUND) for each in waiting]
-    assert [PlannedBatch(first.number + 1, first.end, replace(first.end, at={"a": 2}))] * 2 == following
+    assert [PlannedBatch(first.number + 1, Span(first.span.end, replace(first.span.end, at={"a": 2})))] * 2 == following
 
 
 def test_the_record_says_where_a_batch_ended() -> None:
@@ -357,7 +359,7 @@ def test_the_record_says_where_a_batch_ended() -> None:
     earlier = replace(start, at={"a": 1})
     scene.records.recorded[batch.number] = earlier
     scene.keeper.wake()
-    assert earlier == batch_of(scene, long_batch, 0).start
+    assert earlier == batch_of(scene, long_batch, 0).span.start
 
 
 def begun(scene: Scene) -> tuple[LongBatch, PlannedBatch]:
@@ -372,10 +374,10 @@ def test_a_reader_whose_shard_another_one_reads_leaves() -> None:
     scene = Scene()
     long_batch, batch = begun(scene)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", (batch.number, 0))
         assert batch == scene.keeper.batch_after(long_batch, 0, "another", None)
         assert ReaderOrder.LEAVE is waits.result(BOUND) or ReaderOrder.LEAVE is scene.keeper.batch_after(
-            long_batch, 0, "reader 0", batch.number
+            long_batch, 0, "reader 0", (batch.number, 0)
         )
 
 
@@ -385,7 +387,7 @@ def test_spark_is_made_to_notice_a_lost_worker(monkeypatch: pytest.MonkeyPatch) 
     scene = Scene()
     long_batch, batch = begun(scene)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", (batch.number, 0))
         for _ in range(2_000):
             scene.keeper.note_lost_worker()
             if waits.done():
@@ -401,11 +403,11 @@ def test_a_reader_ends_whose_worker_raised_and_the_next_one_gets_the_batch(monke
     long_batch, batch = begun(scene)
     assert batch == scene.keeper.batch_after(long_batch, 0, "reader 0", None)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", batch.number)
+        waits = pool.submit(scene.keeper.batch_after, long_batch, 0, "reader 0", (batch.number, 0))
         scene.keeper.note_raised(0)
         # It may have looked before or after.
         assert waits.result(BOUND) in {ReaderOrder.NUDGE, ReaderOrder.END}
-    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", (batch.number, 0))
     assert batch == scene.keeper.batch_after(long_batch, 0, "another", None)
 
 
@@ -417,7 +419,7 @@ def test_a_long_batch_without_batches_ends(monkeypatch: pytest.MonkeyPatch) -> N
     assert long_batch is not None
     batch = batch_of(scene, long_batch, 0)
     scene.record(batch)
-    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", (batch.number, 0))
     scene.put("a")
     assert LongBatch(2, 1) == scene.keeper.long_batch_after(1)
 
@@ -431,8 +433,36 @@ def test_a_long_batch_ends_where_the_number_of_shards_changes() -> None:
     scene.record(batch)
     scene.log(shards=3)
     scene.keeper.wake()
-    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", batch.number)
+    assert ReaderOrder.END is scene.keeper.batch_after(long_batch, 0, "reader 0", (batch.number, 0))
     assert LongBatch(2, 3) == scene.keeper.long_batch_after(1)
+
+
+def test_readers_get_a_batch_anew_once_some_shards_have_ended_early() -> None:
+    """Each gets it once for each earlier end, with the end that was decided."""
+    scene = Scene()
+    scene.warmed()
+    scene.log(shards=2)
+    scene.keeper.wake()
+    scene.put("a")
+    long_batch = scene.keeper.long_batch_after(1)
+    assert long_batch is not None
+    first = batch_of(scene, long_batch, 0)
+    assert first == batch_of(scene, long_batch, 1)
+    given, last = [first], (first.number, 0)
+    for position in (6, 4):
+        scene.records.disputed = {"a": EarlyEnd(position, stamp=7)}
+        with ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(scene.keeper.batch_after, long_batch, at, f"reader {at}", last) for at in (0, 1)]
+            # Twice, as each worker says so.
+            assert not any(scene.keeper.note_record(first.number) for _ in range(2))
+            anew = [each.result(BOUND) for each in waiting]
+        assert anew[0] == anew[1]
+        assert isinstance(anew[0], PlannedBatch)
+        given.append(anew[0])
+        last = (first.number, anew[0].repeats)
+    assert [{}, {"a": EarlyEnd(6, 7)}, {"a": EarlyEnd(4, 7)}] == [batch.span.early for batch in given]
+    assert [0, 1, 2] == [batch.repeats for batch in given]
+    assert all(first.span.end == batch.span.end for batch in given)
 
 
 def test_shards_without_a_slot_are_counted() -> None:

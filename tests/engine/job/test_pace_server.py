@@ -39,11 +39,12 @@ def test_a_long_batch_is_asked_for_read_and_recorded(server: PaceServer, lines: 
     server.add("j", scene.keeper)
     line = lines("j")
     assert {"long_batch": 1, "shards": 1} == line.ask({"long_batch": 0})
-    assert {"batch": 0, "start": Offset().as_json(), "end": FIRST} == line.ask({**READS, "last": None})
+    span = {"start": Offset().as_json(), "end": FIRST, "early": {}}
+    assert {"batch": 0, "repeats": 0, "span": span} == line.ask({**READS, "last": None})
     scene.put("a")
     scene.records.recorded[0] = Offset.of_json(FIRST)
     assert {} == lines("j").ask({"recorded": 0})
-    assert {**FIRST, "at": {"a": 1}} == line.ask({**READS, "last": 0})["end"]
+    assert {**FIRST, "at": {"a": 1}} == line.ask({**READS, "last": (0, 0)})["span"]["end"]
     assert 1 == scene.ended
 
 
@@ -85,7 +86,7 @@ def test_a_worker_that_ends_is_noticed(server: PaceServer, lines: Lines) -> None
     reader.ask({**READS, "last": None})
     worker.ask({"recorded": None})
     worker.close()
-    assert {"order": "nudge"} == reader.ask({**READS, "last": 0})
+    assert {"order": "nudge"} == reader.ask({**READS, "last": (0, 0)})
 
 
 def test_over_the_network_only_who_knows_the_secret_is_answered() -> None:

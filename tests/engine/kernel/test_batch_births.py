@@ -12,8 +12,8 @@ from bridge.spools.reader import read
 from bridge.wire import UNKNOWN_BIRTH, Birth
 from engine.event_streams import Arrived
 from engine.kernel.batch import _MOST_BIRTHS, BatchBirths
-from engine.kernel.batch_rows import Span, read_rows, written_rows
-from engine.offset import Offset
+from engine.kernel.batch_rows import read_rows, written_rows
+from engine.offset import Offset, Span
 from engine.plan import Feed, Forward
 from tests.chaos.chain import COUNTED, Chain
 from tests.engine.kernels import Machine, arrived, enters, entry, slot

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bridge import Lease
-from engine.kernel.batch_rows import Span, written_rows
-from engine.offset import Offset
+from engine.kernel.batch_rows import written_rows
+from engine.offset import Offset, Span
 from engine.records.files import RecordDamaged
 from engine.records.job_folder import job_folder
 from engine.spark import batch_task

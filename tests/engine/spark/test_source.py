@@ -16,8 +16,9 @@ from engine.job.pace import next_batch
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
 from engine.job.plan_log import past_gone
 from engine.job.query import HostParts, SparkJob
-from engine.kernel.batch_rows import ShardRows, Span, read_rows
+from engine.kernel.batch_rows import ShardRows, read_rows
 from engine.kernel.worker import Worker
+from engine.offset import Span
 from engine.records.job_folder import job_folder, spool_folder
 from engine.spark.source import LongBatchShard, SpoolStreamReader
 from tests.chaos.chain import BEHAVIOURS, JOB, PLAN, STREAM
@@ -79,7 +80,9 @@ class Given(PaceKeeper):
     def __init__(self, batch: PlannedBatch) -> None:
         self._batch = batch
 
-    def batch_after(self, within: LongBatch, shard: int, reader: str, last: int | None) -> PlannedBatch | ReaderOrder:
+    def batch_after(
+        self, within: LongBatch, shard: int, reader: str, last: tuple[int, int] | None
+    ) -> PlannedBatch | ReaderOrder:
         assert (LongBatch(1, 1), 0) == (within, shard)
         assert reader
         return self._batch if last is None else ReaderOrder.END
@@ -92,7 +95,7 @@ def read(root: Path, span: Span) -> ShardRows:
     """What the worker gets of a batch that the reader of a long batch was given."""
     folder = Path(tempfile.mkdtemp(dir=root))
     with closing(PaceServer(folder / "pace")) as server:
-        server.add(JOB, Given(PlannedBatch(1, *span)))
+        server.add(JOB, Given(PlannedBatch(1, span)))
         reader = SpoolStreamReader({"job": JOB, "root": str(root), "pace": server.address})
         with closing(reader):
             (rows,) = read_rows(reader.read(LongBatchShard(long_batch=1, shards=1, shard=0)))

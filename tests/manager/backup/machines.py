@@ -13,9 +13,10 @@ from bridge.files import write_whole
 from bridge.intake import Expected
 from dags import Kind
 from engine.behaviour import installed_behaviours
-from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.batch_rows import arriving
 from engine.kernel.entering_events import Portion
 from engine.kernel.worker import Worker
+from engine.offset import Span
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot, Subscribed
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.store import RecordStore
