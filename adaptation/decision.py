@@ -60,7 +60,7 @@ def permission(dynamic: DynamicDocument, policy: Policy, states: GuardStates, st
             fixed = dict.fromkeys(rule.choose, rule) | fixed
     alternates, unguarded = {}, set()
     for task in dynamic.tasks.values():
-        allowed = frozenset(name for name, each in task.alternates.items() if states.is_active(each.when))
+        allowed = frozenset(name for name, alternate in task.alternates.items() if states.is_active(alternate.when))
         if task.id in fixed:
             allowed = frozenset({str(fixed[task.id].choose[task.id])})
         elif not allowed:
@@ -99,7 +99,7 @@ class ChoiceSpace(NamedTuple):
 
 def best_choice(space: ChoiceSpace, cores: float) -> Selection:
     """The best choice that fits in some cores, or the cheapest one."""
-    count = prod(len(each) for each in space.alternates.values())
+    count = prod(len(names) for names in space.alternates.values())
     if count * len(space.flow.tasks) <= _MOST_WORK:
         return space.selection(_of_all(space, cores))
     cheapest = _cheapest(space)
@@ -111,8 +111,8 @@ def best_choice(space: ChoiceSpace, cores: float) -> Selection:
 def _of_all(space: ChoiceSpace, cores: float) -> dict[str, str]:
     """By trying everything."""
     names = list(space.alternates)
-    every = (dict(zip(names, each, strict=True)) for each in product(*space.alternates.values()))
-    return max(every, key=lambda each: _merit(space, each, cores))
+    every = (dict(zip(names, combination, strict=True)) for combination in product(*space.alternates.values()))
+    return max(every, key=lambda choice: _merit(space, choice, cores))
 
 
 def _merit(space: ChoiceSpace, alternates: Mapping[str, str], cores: float) -> tuple[bool, float, float, int]:
@@ -127,7 +127,7 @@ def _merit(space: ChoiceSpace, alternates: Mapping[str, str], cores: float) -> t
 
 def _cheapest(space: ChoiceSpace) -> dict[str, str]:
     """From the end on: what an event costs below a task does not depend on how many there are."""
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     below = [0.0] * len(space.flow.tasks)
     for at in reversed(range(len(space.flow.tasks))):
         task = space.flow.tasks[at]
@@ -136,13 +136,13 @@ def _cheapest(space: ChoiceSpace) -> dict[str, str]:
         least = min(costs.values())
         fitting = [name for name, cost in costs.items() if cost <= least * (1 + _NEARLY)]
         # Of equal ones, the better one, and then what runs.
-        name = max(fitting, key=lambda each: (task.alternates[each].value, each == space.present.get(task.id)))
+        name = max(fitting, key=lambda name: (task.alternates[name].value, name == space.present.get(task.id)))
         if task.is_dynamic:
-            found[task.id] = name
+            chosen[task.id] = name
         for edge in task.feeds:
             if is_open(edge, space.opened):
                 below[edge.parent] += costs[name]
-    return found
+    return chosen
 
 
 def _unit_cost(alternate: FlowAlternate, below: float) -> float:
@@ -168,8 +168,8 @@ def _divided(space: ChoiceSpace, cores: float) -> dict[str, str]:
     for at, task in zip(flow.dynamic, tasks, strict=True):
         costs = [rates[at] * task.alternates[name].cost for name in space.alternates[task.id]]
         fixed += min(costs) - costs[0]
-        extras.append([each - min(costs) for each in costs])
-    widest = sum(max(each) for each in extras)
+        extras.append([cost - min(costs) for cost in costs])
+    widest = sum(max(extra) for extra in extras)
     step = widest / _STEPS if widest > 0 else 1.0
     room = min(_STEPS + len(tasks), int((cores - fixed) / step))
     table: npt.NDArray[np.float64] = np.zeros(room + 1)
@@ -188,21 +188,21 @@ def _divided(space: ChoiceSpace, cores: float) -> dict[str, str]:
         table = best
         picks.append(pick)
     left = int(np.argmax(table >= table.max() - _NEARLY))
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for task, costs, pick in reversed(list(zip(tasks, extras, picks, strict=True))):
         number = int(pick[left])
-        found[task.id] = space.alternates[task.id][number]
+        chosen[task.id] = space.alternates[task.id][number]
         left -= int(np.ceil(costs[number] / step - _NEARLY))
-    return found
+    return chosen
 
 
 def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict[str, str]:
     """By the change that gains most value for its cost, as long as one fits."""
-    found, flow = dict(start), space.flow
-    left = cores - flow.need(space.selection(found))
+    choice, flow = dict(start), space.flow
+    left = cores - flow.need(space.selection(choice))
     worthwhile = {task.id: _undominated(task, space.alternates[task.id]) for task in flow.tasks if task.is_dynamic}
     while True:
-        chosen = flow.chosen(found)
+        chosen = flow.chosen(choice)
         rates, below = flow.entering(chosen, space.opened), _below(space, chosen)
         best: tuple[float, float, str, str] | None = None
         for at in flow.dynamic:
@@ -215,9 +215,9 @@ def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict
                     merit = gain / max(cost, _NEARLY)
                     best = max(best or (0.0, 0.0, "", ""), (merit, -cost, task.id, name))
         if best is None:
-            return found
+            return choice
         left += best[1]
-        found[best[2]] = best[3]
+        choice[best[2]] = best[3]
 
 
 def _undominated(task: FlowTask, names: Sequence[str]) -> list[str]:
@@ -307,15 +307,15 @@ def decide(ground: Ground, standing: StandingChoice) -> ChoiceDecision:
     if forced:
         # The rest stays, if it can.
         fixed = {task: frozenset({name}) for task, name in kept.alternates.items() if task not in forced}
-        found = best_choice(_space(ground, kept, fixed), ground.limit / ground.target)
-        if _is_overloaded(ground, found):
-            found = best_choice(_space(ground, kept), ground.limit / ground.target)
-        return _decision(ground, standing, found, "")
+        best = best_choice(_space(ground, kept, fixed), ground.limit / ground.target)
+        if _is_overloaded(ground, best):
+            best = best_choice(_space(ground, kept), ground.limit / ground.target)
+        return _decision(ground, standing, best, "")
     if _is_overloaded(ground, kept):
-        found = best_choice(_space(ground, kept), ground.limit / ground.target)
-        if ground.flow.need(found) < ground.flow.need(kept) * (1 - _NEARLY):
+        best = best_choice(_space(ground, kept), ground.limit / ground.target)
+        if ground.flow.need(best) < ground.flow.need(kept) * (1 - _NEARLY):
             why = f"it needs {ground.flow.need(kept):.3g} cores of {ground.limit:.3g}, so less than the target is done"
-            return _decision(ground, standing, found, why)
+            return _decision(ground, standing, best, why)
         return _decision(ground, standing, kept, "")
     return _improved(ground, standing, kept)
 
@@ -331,31 +331,31 @@ def expected_omega(need: float, cores: float) -> float:
 
 def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> ChoiceDecision:
     """A better choice than what fits, if it has been there for a while."""
-    found = best_choice(_space(ground, kept), ground.limit / (ground.target + ground.policy.tolerance))
-    if _is_overloaded(ground, found) or not _is_better(ground, found, kept):
+    best = best_choice(_space(ground, kept), ground.limit / (ground.target + ground.policy.tolerance))
+    if _is_overloaded(ground, best) or not _is_better(ground, best, kept):
         return _decision(ground, standing, kept, "")
     since = ground.now if standing.better_since is None else standing.better_since
     patience = ground.patience
-    changed = [task for task, name in found.alternates.items() if kept.alternates[task] != name]
+    changed = [task for task, name in best.alternates.items() if kept.alternates[task] != name]
     newest = max((standing.since[task] for task in changed if task in standing.since), default=None)
     is_cool = newest is None or ground.now - newest >= patience.cool_down_s
     if ground.now - since < patience.steady_s or not is_cool:
         return _decision(ground, replace(standing, better_since=since), kept, "", is_waiting=True)
-    why = f"it fits in {ground.limit:.3g} cores with {ground.flow.need(found):.3g}, and is {_gain(ground, found, kept)}"
-    return _decision(ground, standing, found, why)
+    why = f"it fits in {ground.limit:.3g} cores with {ground.flow.need(best):.3g}, and is {_gain(ground, best, kept)}"
+    return _decision(ground, standing, best, why)
 
 
-def _is_better(ground: Ground, found: Selection, kept: Selection) -> bool:
+def _is_better(ground: Ground, choice: Selection, kept: Selection) -> bool:
     """Whether it has more value, or as much for clearly less."""
-    gain = ground.flow.value(found.alternates) - ground.flow.value(kept.alternates)
+    gain = ground.flow.value(choice.alternates) - ground.flow.value(kept.alternates)
     margin = max(ground.policy.tolerance, _NEARLY)
-    saves = ground.flow.need(found) < ground.flow.need(kept) * (1 - margin)
-    fits = ground.flow.need(found) * (ground.target + ground.policy.tolerance) <= ground.limit
+    saves = ground.flow.need(choice) < ground.flow.need(kept) * (1 - margin)
+    fits = ground.flow.need(choice) * (ground.target + ground.policy.tolerance) <= ground.limit
     return fits and (gain > _NEARLY or (abs(gain) <= _NEARLY and saves))
 
 
-def _gain(ground: Ground, found: Selection, kept: Selection) -> str:
-    before, after = ground.flow.value(kept.alternates), ground.flow.value(found.alternates)
+def _gain(ground: Ground, choice: Selection, kept: Selection) -> str:
+    before, after = ground.flow.value(kept.alternates), ground.flow.value(choice.alternates)
     return f"of value {after:.3g} rather than {before:.3g}" if after - before > _NEARLY else "as good for less"
 
 

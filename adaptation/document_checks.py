@@ -88,13 +88,13 @@ def shadows(earlier: Guard, later: Guard) -> bool:
         wide, narrow = cases_of(earlier.activate), cases_of(later.activate)
     except TooManyCases:
         return False
-    return bool(narrow) and all(any(each.covers(case) for each in wide) for case in narrow)
+    return bool(narrow) and all(any(other.covers(case) for other in wide) for case in narrow)
 
 
-def _gap(found: Sequence[MetricCondition]) -> str:
-    if not found:
+def _gap(conditions: Sequence[MetricCondition]) -> str:
+    if not conditions:
         return "leave a gap between the bounds of 'activate' and 'deactivate'"
-    bound, metric = found[0], found[0].metric
+    bound, metric = conditions[0], conditions[0].metric
     if bound.above is not None:
         lower = bound.above * _LESS
         return f'let it deactivate at a lower bound, such as {{"metric": "{metric}", "below": {lower:g}}}'
@@ -125,8 +125,8 @@ def policy_problems(policy: Policy, dynamic: DynamicDocument, at: Place = ("poli
         yield from _wrong_guard(rule.guard, place, policy, dynamic)
         for key, value in rule.choose.items():
             yield from _wrong_choice(key, value, (*place, "choose", key), dynamic)
-        covering = (each for each in policy.rules[:number] if rule.choose.keys() <= each.choose.keys())
-        if above := next((each for each in covering if shadows(each.guard, rule.guard)), None):
+        covering = (earlier for earlier in policy.rules[:number] if rule.choose.keys() <= earlier.choose.keys())
+        if above := next((earlier for earlier in covering if shadows(earlier.guard, rule.guard)), None):
             message = f"the rule never has an effect, since {quoted(above.name)} is active whenever it is, and wins"
             yield problem_at("shadowed-rule", message, "move it before that rule, or remove it", *place)
 
@@ -135,20 +135,22 @@ def lost_event_problems(dynamic: DynamicDocument, policy: Policy) -> Iterator[Pr
     """The events that the guards of a document need and that another policy for it does not name."""
     needed = {value.event for _, value in placed_values(dynamic)}
     for at, guard in placed_guards(dynamic):
-        needed |= {each.event for _, each in conditions_of(guard, at) if isinstance(each, EventCondition)}
+        needed |= {
+            condition.event for _, condition in conditions_of(guard, at) if isinstance(condition, EventCondition)
+        }
     for event in sorted(needed - policy.events.keys()):
         message = f"guards of the document need the event {quoted(event)}"
         yield problem_at("unknown-event", message, "name its output here", "events")
 
 
 def _wrong_guard(guard: Guard, at: Place, policy: Policy, dynamic: DynamicDocument) -> Iterator[Problem]:
-    for place, each in conditions_of(guard, at):
-        if isinstance(each, MetricCondition):
-            yield from _unknown(each.metric, sorted(KNOWN_METRICS), "metric", (*place, "metric"))
-            if each.task is not None:
-                yield from _unknown(each.task, dynamic.ids, "task", (*place, "task"))
-        elif isinstance(each, EventCondition):
-            yield from _unknown_event(each.event, (*place, "event"), policy)
+    for place, condition in conditions_of(guard, at):
+        if isinstance(condition, MetricCondition):
+            yield from _unknown(condition.metric, sorted(KNOWN_METRICS), "metric", (*place, "metric"))
+            if condition.task is not None:
+                yield from _unknown(condition.task, dynamic.ids, "task", (*place, "task"))
+        elif isinstance(condition, EventCondition):
+            yield from _unknown_event(condition.event, (*place, "event"), policy)
     yield from faults_of(guard, at)
 
 
@@ -206,13 +208,13 @@ def alternate_problems(dynamic: DynamicDocument, canonical: Canonical) -> Iterat
     for changed in _rounds(dynamic):
         together = _outcome(dynamic, _changed(dynamic, changed), canonical)
         is_sound = together.dataflow is not None and first.dataflow is not None
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for task, name in list(changed.items())[: None if is_sound else left]:
             alone = together if is_sound else _outcome(dynamic, _changed(dynamic, {task: name}), canonical)
-            found += _of_one(dynamic.tasks[task], name, first, alone)
+            problems += _of_one(dynamic.tasks[task], name, first, alone)
         left = left if is_sound else max(0, left - len(changed))
         # Where not each could be tried alone, it is at least said what is wrong with all of them.
-        yield from found or together.problems
+        yield from problems or together.problems
 
 
 def _rounds(dynamic: DynamicDocument) -> Iterator[Mapping[str, str]]:
@@ -232,20 +234,20 @@ def _outcome(dynamic: DynamicDocument, choice: Selection, canonical: Canonical) 
     try:
         return _Outcome(dataflow=canonical(text), problems=())
     except InvalidDocument as refused:
-        found = [replace(each, pointer=_place(each.pointer, dynamic, choice)) for each in refused.problems]
-        return _Outcome(dataflow=None, problems=tuple(found))
+        problems = [replace(problem, pointer=_place(problem.pointer, dynamic, choice)) for problem in refused.problems]
+        return _Outcome(dataflow=None, problems=tuple(problems))
 
 
 def _of_one(task: DynamicTask, name: str, first: _Outcome, alone: _Outcome) -> Iterator[Problem]:
     at = ("tasks", task.at, "alternates", list(task.alternates).index(name))
-    own = [each for each in alone.problems if f"{each.pointer}/".startswith(f"{pointer(*at)}/")]
+    own = [problem for problem in alone.problems if f"{problem.pointer}/".startswith(f"{pointer(*at)}/")]
     if own:
         yield from own
     elif first.dataflow is not None and alone.dataflow is None:
         why = alone.problems[0].message
         yield _differs(at, f"it does not fit in the place of {quoted(task.first)}: {why}")
     elif first.dataflow is not None and alone.dataflow is not None:
-        one, other = (_emitted(each, task.id) for each in (first.dataflow, alone.dataflow))
+        one, other = (_emitted(dataflow, task.id) for dataflow in (first.dataflow, alone.dataflow))
         if one != other:
             message = f"it emits {_words(other)}, but {quoted(task.first)} emits {_words(one)}"
             yield _differs(at, message)
@@ -266,8 +268,8 @@ def _ends(dynamic: DynamicDocument, dataflow: Dataflow) -> Iterator[Problem]:
 
 
 def _emitted(dataflow: Dataflow, task: str) -> Mapping[str, Mapping[str, str]]:
-    found = dataflow.tasks[dataflow.places[task]]
-    schemas: Schemas = {} if found.type.is_source else emitted(found)
+    emitter = dataflow.tasks[dataflow.places[task]]
+    schemas: Schemas = {} if emitter.type.is_source else emitted(emitter)
     return {port: dict(schema.fields) for port, schema in schemas.items()}
 
 
@@ -290,7 +292,7 @@ def _place(at: str, dynamic: DynamicDocument, choice: Selection) -> str:
         stream = list(dynamic.streams.values())[position - len(written)]
         end = [] if part == "tasks" or rest[1:2] == ["from"] else rest[1:]
         return _joined("streams", stream.at, *end)
-    task = next((each for each in dynamic.tasks.values() if each.at == position), None)
+    task = next((task for task in dynamic.tasks.values() if task.at == position), None)
     if part == "streams" or task is None or rest[1:] == ["id"]:
         return at
     return _joined("tasks", position, "alternates", *_in_alternate(task, choice.alternates[task.id], rest[1:], written))
@@ -329,11 +331,11 @@ def _least_cores(dynamic: DynamicDocument, rates: Mapping[str, float]) -> float:
     flow = flow_of(dynamic, FlowFigures(rates=rates))
     least = [
         FlowAlternate(
-            cost=min(each.cost for each in task.alternates.values()),
-            selectivity=min(each.selectivity for each in task.alternates.values()),
+            cost=min(alternate.cost for alternate in task.alternates.values()),
+            selectivity=min(alternate.selectivity for alternate in task.alternates.values()),
             value=0.0,
         )
         for task in flow.tasks
     ]
     entering = flow.entering(least, dict.fromkeys(dynamic.streams, False))
-    return sum(rate * each.cost for rate, each in zip(entering, least, strict=True))
+    return sum(rate * alternate.cost for rate, alternate in zip(entering, least, strict=True))

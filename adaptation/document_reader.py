@@ -38,13 +38,13 @@ from dags.problems import listed, problem_at, quoted, suggestion
 def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, GuardedStream]:
     """The guarded streams by name; what is wrong with them is added to the problems."""
     ids = {entry.id for entry in form.tasks}
-    between = Counter((each.origin, each.to) for each in form.streams if each.when is not None)
-    found: dict[str, GuardedStream] = {}
+    between = Counter((stream.origin, stream.to) for stream in form.streams if stream.when is not None)
+    streams: dict[str, GuardedStream] = {}
     for at, stream in enumerate(form.streams):
         if stream.when is None:
             continue
         name = _name(stream, is_only=between[stream.origin, stream.to] == 1)
-        if name in found:
+        if name in streams:
             message = f"another guarded stream is called {quoted(name)}"
             problems.append(
                 problem_at("repeated-stream", message, "remove one of them, or rename a task", "streams", at)
@@ -52,8 +52,8 @@ def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, Gua
             continue
         gate = _free_id(name, ids)
         ids.add(gate)
-        found[name] = GuardedStream(name=name, at=at, gate=gate, when=stream.when)
-    return found
+        streams[name] = GuardedStream(name=name, at=at, gate=gate, when=stream.when)
+    return streams
 
 
 def _name(stream: GuardedStreamForm, *, is_only: bool) -> str:
@@ -107,7 +107,7 @@ def read_dynamic(
     are those of source tasks in events a second, as far as they are known.
     """
     value = parsed_object(raw)
-    if is_dynamic(value) and any(_has(value, "tasks", each) for each in _OPEN):
+    if is_dynamic(value) and any(_has(value, "tasks", field) for field in _OPEN):
         raise refusal(
             "open-and-dynamic",
             "a document has either open places or alternates",
@@ -153,7 +153,7 @@ def read_policy(
 
 def _has(value: Mapping[str, Any], part: str, field: str) -> bool:
     entries = value.get(part)
-    return isinstance(entries, list) and any(isinstance(each, dict) and field in each for each in entries)
+    return isinstance(entries, list) and any(isinstance(entry, dict) and field in entry for entry in entries)
 
 
 def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Problem]) -> DynamicTask:
@@ -164,19 +164,19 @@ def _task(form: DynamicTaskForm, at: int, module: ModuleOf, problems: list[Probl
     alternates: dict[str, AlternateForm] = {}
     texts: dict[str, str] = {}
     tags = set(form.tags)
-    for number, each in enumerate(form.alternates):
+    for number, alternate in enumerate(form.alternates):
         here = (*place, "alternates", number)
-        if each.name in alternates:
-            message = f"another alternate is called {quoted(each.name)}"
+        if alternate.name in alternates:
+            message = f"another alternate is called {quoted(alternate.name)}"
             problems.append(problem_at("repeated-alternate", message, "rename one of them", *here, "name"))
             continue
-        made, needed = _completed(each, here, module, problems)
+        made, needed = _completed(alternate, here, module, problems)
         tags.update(needed)
         text = implementation_text(made)
         if text in texts:
             message = f"it is the same as the alternate {quoted(texts[text])}"
             problems.append(problem_at("alternates-alike", message, "change one of them, or remove it", *here))
-        alternates[each.name], texts[text] = made, each.name
+        alternates[alternate.name], texts[text] = made, alternate.name
     first = form.first if form.first is not None else next(iter(alternates), "")
     if alternates and first not in alternates:
         remedy = suggestion(first, alternates, f"there are {listed(alternates)}")
@@ -193,12 +193,12 @@ def _completed(
     """An alternate with what its module gives, if it has one, and the tags that this needs."""
     if form.module is None:
         return form, ()
-    found = module(form.module, form.config)
-    if found is None:
+    implementation = module(form.module, form.config)
+    if implementation is None:
         message = f"unknown module {quoted(form.module)}"
         remedy = "publish it, or name one that there is, with its version, as in clean@2"
         problems.append(problem_at("unknown-module", message, remedy, *at, "module"))
-    kind, config, tags = found or (form.module, form.config, ())
+    kind, config, tags = implementation or (form.module, form.config, ())
     return form.model_copy(update={"type": kind, "config": config}), tags
 
 

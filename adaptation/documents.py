@@ -202,13 +202,13 @@ class DynamicDocument:
     @property
     def fast(self) -> frozenset[str]:
         """The ids of the tasks that switch apart from the others."""
-        return frozenset(each.id for each in self.tasks.values() if each.is_fast)
+        return frozenset(task.id for task in self.tasks.values() if task.is_fast)
 
     @property
     def first(self) -> Selection:
         """With what it begins: no guard is active, so guarded streams are closed."""
         return Selection(
-            alternates={each.id: each.first for each in self.tasks.values()}, opened=dict.fromkeys(self.streams, False)
+            alternates={task.id: task.first for task in self.tasks.values()}, opened=dict.fromkeys(self.streams, False)
         )
 
 
@@ -264,10 +264,10 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
 
 def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
     """The selection that resolves to a plain document. Raises `NotAResolution`."""
-    found = {each["id"]: each for each in plain["tasks"]}
+    tasks = {task["id"]: task for task in plain["tasks"]}
     return Selection(
-        alternates={each.id: _alternate_in(found.get(each.id), each) for each in dynamic.tasks.values()},
-        opened={each.name: _opened_in(found.get(each.gate), each) for each in dynamic.streams.values()},
+        alternates={task.id: _alternate_in(tasks.get(task.id), task) for task in dynamic.tasks.values()},
+        opened={stream.name: _opened_in(tasks.get(stream.gate), stream) for stream in dynamic.streams.values()},
     )
 
 
@@ -289,16 +289,16 @@ def _halves(stream: Mapping[str, Any], gate: str) -> tuple[dict[str, Any], dict[
     return {**into, "to": gate}, {"from": gate, **out}
 
 
-def _alternate_in(found: Mapping[str, Any] | None, task: DynamicTask) -> str:
-    text = None if found is None else json.dumps([found.get("type"), found.get("config", {})], sort_keys=True)
+def _alternate_in(plain: Mapping[str, Any] | None, task: DynamicTask) -> str:
+    text = None if plain is None else json.dumps([plain.get("type"), plain.get("config", {})], sort_keys=True)
     for name, alternate in task.alternates.items():
         if text == implementation_text(alternate):
             return name
     raise NotAResolution(f"the task {task.id!r} has none of its alternates")
 
 
-def _opened_in(found: Mapping[str, Any] | None, stream: GuardedStream) -> bool:
-    opened = None if found is None else found.get("config", {}).get("open")
-    if found is None or found.get("type") != GATE_TYPE or not isinstance(opened, bool):
+def _opened_in(plain: Mapping[str, Any] | None, stream: GuardedStream) -> bool:
+    opened = None if plain is None else plain.get("config", {}).get("open")
+    if plain is None or plain.get("type") != GATE_TYPE or not isinstance(opened, bool):
         raise NotAResolution(f"the stream {stream.name!r} has no gate")
     return opened

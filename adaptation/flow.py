@@ -64,18 +64,18 @@ class FlowGraph:
     @property
     def dynamic(self) -> tuple[int, ...]:
         """The positions of the tasks with alternates."""
-        return tuple(at for at, each in enumerate(self.tasks) if each.is_dynamic)
+        return tuple(at for at, task in enumerate(self.tasks) if task.is_dynamic)
 
     def chosen(self, alternates: Mapping[str, str]) -> list[FlowAlternate]:
         """The alternate of each task."""
-        return [each.alternates[alternates[each.id] if each.is_dynamic else ONLY] for each in self.tasks]
+        return [task.alternates[alternates[task.id] if task.is_dynamic else ONLY] for task in self.tasks]
 
     def entering(self, chosen: Sequence[FlowAlternate], opened: Mapping[str, bool]) -> list[float]:
         """Events a second into each task."""
         leaving: list[float] = []
         rates: list[float] = []
         for task, alternate in zip(self.tasks, chosen, strict=True):
-            fed = sum(leaving[each.parent] for each in task.feeds if is_open(each, opened))
+            fed = sum(leaving[feed.parent] for feed in task.feeds if is_open(feed, opened))
             rates.append(fed + task.rate)
             leaving.append(rates[-1] * alternate.selectivity)
         return rates
@@ -84,11 +84,11 @@ class FlowGraph:
         """The cores that a selection needs."""
         chosen = self.chosen(choice.alternates)
         rates = self.entering(chosen, choice.opened)
-        return sum(rate * each.cost for rate, each in zip(rates, chosen, strict=True))
+        return sum(rate * alternate.cost for rate, alternate in zip(rates, chosen, strict=True))
 
     def value(self, alternates: Mapping[str, str]) -> float:
         """The mean value of the tasks with alternates; 1 if there are none."""
-        values = [each.alternates[alternates[each.id]].value for each in self.tasks if each.is_dynamic]
+        values = [task.alternates[alternates[task.id]].value for task in self.tasks if task.is_dynamic]
         return sum(values) / len(values) if values else 1.0
 
 
@@ -119,8 +119,8 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
 
     A plain task that was not measured costs nothing and passes on what it gets.
     """
-    names = {each.at: each.name for each in dynamic.streams.values()}
-    into: dict[str, list[tuple[str, str | None]]] = {each: [] for each in dynamic.ids}
+    names = {stream.at: stream.name for stream in dynamic.streams.values()}
+    into: dict[str, list[tuple[str, str | None]]] = {task: [] for task in dynamic.ids}
     for at, stream in enumerate(dynamic.written["streams"]):
         if stream["from"] in into and stream["to"] in into:
             into[stream["to"]].append((stream["from"], names.get(at)))
@@ -129,16 +129,16 @@ def flow_of(dynamic: DynamicDocument, figures: FlowFigures = _NO_FIGURES) -> Flo
         order = list(TopologicalSorter(parents).static_order())
     except CycleError as error:
         raise ValueError("the document has a cycle, so nothing can be said of what flows in it") from error
-    positions = {each: at for at, each in enumerate(order)}
+    positions = {task: at for at, task in enumerate(order)}
     return FlowGraph(
         tasks=tuple(
             FlowTask(
-                id=each,
-                feeds=tuple(FlowEdge(positions[parent], name) for parent, name in into[each]),
-                alternates=_alternates(each, dynamic, figures),
-                rate=figures.rates.get(each, 0.0),
+                id=task,
+                feeds=tuple(FlowEdge(positions[parent], name) for parent, name in into[task]),
+                alternates=_alternates(task, dynamic, figures),
+                rate=figures.rates.get(task, 0.0),
             )
-            for each in order
+            for task in order
         )
     )
 
@@ -147,14 +147,14 @@ def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Ma
     if task not in dynamic.tasks:
         return {ONLY: _measured(_PASSES_ON, figures.measured.get((task, ONLY), _NOT_MEASURED))}
     known = dynamic.tasks[task].alternates
-    values = {name: _value(each, figures.numbers) for name, each in known.items()}
+    values = {name: _value(alternate, figures.numbers) for name, alternate in known.items()}
     best = max(values.values(), default=0.0) or 1.0
     return {
         name: _measured(
-            FlowAlternate(each.cost / _MICROSECONDS, each.selectivity, values[name] / best),
+            FlowAlternate(alternate.cost / _MICROSECONDS, alternate.selectivity, values[name] / best),
             figures.measured.get((task, name), _NOT_MEASURED),
         )
-        for name, each in known.items()
+        for name, alternate in known.items()
     }
 
 

@@ -58,11 +58,11 @@ def _trend(level_share: float, trend_share: float, history: Sequence[float], ahe
         before = level
         level = level_share * value + (1 - level_share) * (level + _DAMPING * trend)
         trend = trend_share * (level - before) + (1 - trend_share) * _DAMPING * trend
-    found, growth = [], 0.0
+    rates, growth = [], 0.0
     for step in range(1, ahead + 1):
         growth += _DAMPING**step
-        found.append(level + growth * trend)
-    return found
+        rates.append(level + growth * trend)
+    return rates
 
 
 _METHODS: Mapping[str, Method] = {

@@ -100,13 +100,13 @@ def _joined(
 ) -> Evaluated:
     memories = memory.parts or (NO_MEMORY,) * len(parts_of(condition))
     parts = [evaluated(part, kept, observed) for part, kept in zip(parts_of(condition), memories, strict=True)]
-    kept = ConditionMemory(parts=tuple(each.memory for each in parts))
+    kept = ConditionMemory(parts=tuple(part.memory for part in parts))
     match condition:
         case AllCondition():
-            return _at_look(all(each.holds for each in parts), observed, kept)
+            return _at_look(all(part.holds for part in parts), observed, kept)
         case AnyCondition():
-            moments = sorted({moment for each in parts for moment in each.moments})
-            return Evaluated(any(each.holds for each in parts), tuple(moments), kept)
+            moments = sorted({moment for part in parts for moment in part.moments})
+            return Evaluated(any(part.holds for part in parts), tuple(moments), kept)
         case NotCondition():
             return _at_look(not parts[0].holds, observed, kept)
         case SequenceCondition():
@@ -138,30 +138,30 @@ def _event(condition: EventCondition, memory: ConditionMemory, observed: Observe
     where = condition.where
     moments = tuple(
         sorted(
-            each.at
-            for each in observed.events
-            if each.name == condition.event and (where is None or where.passes(each.fields.get(where.field)))
+            event.at
+            for event in observed.events
+            if event.name == condition.event and (where is None or where.passes(event.fields.get(where.field)))
         )
     )
     if condition.within is None:
         return Evaluated(bool(moments), moments, NO_MEMORY)
     (newest,) = memory.times or (None,)
-    newest = max((each for each in (newest, *moments) if each is not None), default=None)
+    newest = max((moment for moment in (newest, *moments) if moment is not None), default=None)
     holds = newest is not None and observed.now - newest <= condition.within
     return Evaluated(holds, moments, ConditionMemory(times=(newest,)))
 
 
 def _starts(starts: Sequence[float | None], parts: Sequence[Evaluated]) -> tuple[float | None, ...]:
     """The latest start of the first part, of the first two, and so on, after these moments too."""
-    found = list(starts)
-    for moment in sorted({each for part in parts for each in part.moments}):
+    latest = list(starts)
+    for moment in sorted({moment for part in parts for moment in part.moments}):
         # From the last part on, so that one moment does not count for two.
         for at in reversed(range(len(parts))):
             if moment in parts[at].moments:
-                start = moment if at == 0 else found[at - 1]
-                known = found[at]
-                found[at] = start if known is None or (start is not None and start > known) else known
-    return tuple(found)
+                start = moment if at == 0 else latest[at - 1]
+                known = latest[at]
+                latest[at] = start if known is None or (start is not None and start > known) else known
+    return tuple(latest)
 
 
 class GuardState(NamedTuple):
@@ -192,14 +192,14 @@ def advance(
     guards: Iterable[Guard], values: Iterable[ValueGuard], states: GuardStates, observed: Observed
 ) -> GuardStates:
     """The states after a look. A guard that is new begins inactive; one that is gone is forgotten."""
-    wanted = {(each.event, each.field) for each in values}
+    wanted = {(value.event, value.field) for value in values}
     numbers = {key: number for key, number in states.numbers.items() if key in wanted}
-    for event in sorted(observed.events, key=lambda each: each.at):
+    for event in sorted(observed.events, key=lambda event: event.at):
         for name, number in event.fields.items():
             if (event.name, name) in wanted and isinstance(number, int | float) and not isinstance(number, bool):
                 numbers[event.name, name] = float(number)
     return GuardStates(
-        guards={each: advanced(each, states.guards.get(each, GuardState()), observed) for each in guards},
+        guards={guard: advanced(guard, states.guards.get(guard, GuardState()), observed) for guard in guards},
         numbers=numbers,
     )
 

@@ -343,7 +343,7 @@ class Case:
         for zone, times in other.minutes.items():
             minutes[zone] = minutes.get(zone, _WEEK) & times
         literals = self.literals | other.literals
-        empty = any(each.is_empty for each in bounds.values()) or not all(minutes.values())
+        empty = any(bound.is_empty for bound in bounds.values()) or not all(minutes.values())
         contradicts = any((condition, not holds) in literals for condition, holds in literals)
         return None if empty or contradicts else Case(bounds=bounds, minutes=minutes, literals=literals)
 
@@ -358,7 +358,9 @@ class Case:
     @property
     def feeds_back(self) -> bool:
         """Whether it depends on a metric that changes with the choice."""
-        return any(feedback_in(each) for each, _ in self.literals) or any(key.metric in FEEDBACK for key in self.bounds)
+        return any(feedback_in(condition) for condition, _ in self.literals) or any(
+            key.metric in FEEDBACK for key in self.bounds
+        )
 
     def is_apart(self, other: "Case") -> bool:
         """Whether there is a gap between two, so that a small change does not lead from one into the other."""
@@ -383,10 +385,10 @@ def cases_of(condition: Condition, *, holds: bool = True) -> tuple[Case, ...]:
         case NotCondition():
             return cases_of(condition.part, holds=not holds)
         case SequenceCondition():
-            impossible = holds and not all(cases_of(each) for each in condition.parts)
+            impossible = holds and not all(cases_of(part) for part in condition.parts)
             return () if impossible else (_literal(condition, holds=holds),)
         case AllCondition() | AnyCondition():
-            parts = [cases_of(each, holds=holds) for each in condition.parts]
+            parts = [cases_of(part, holds=holds) for part in condition.parts]
             joined = _all(parts) if isinstance(condition, AllCondition) == holds else tuple(r for p in parts for r in p)
             return _bounded(joined)
 
@@ -400,9 +402,9 @@ def _of_metric(condition: MetricCondition, *, holds: bool) -> tuple[Case, ...]:
         below = condition.below or 0.0
         allowed = Bounds(high=below, without_high=True) if holds else Bounds(low=below)
     key = MetricKey(condition.metric, condition.task)
-    found = allowed.meet(_RANGES.get(condition.metric, _ANY))
+    bounds = allowed.meet(_RANGES.get(condition.metric, _ANY))
     literals = frozenset({(condition, True)}) if condition.for_s is not None else frozenset()
-    return () if found.is_empty else (Case(bounds={key: found}, literals=literals),)
+    return () if bounds.is_empty else (Case(bounds={key: bounds}, literals=literals),)
 
 
 def _literal(condition: Condition, *, holds: bool) -> Case:
@@ -410,13 +412,13 @@ def _literal(condition: Condition, *, holds: bool) -> Case:
 
 
 def _all(parts: list[tuple[Case, ...]]) -> tuple[Case, ...]:
-    found: tuple[Case, ...] = (Case(),)
+    cases: tuple[Case, ...] = (Case(),)
     for part in parts:
-        found = _bounded(tuple(met for each, other in product(found, part) if (met := each.meet(other)) is not None))
-    return found
+        cases = _bounded(tuple(met for one, other in product(cases, part) if (met := one.meet(other)) is not None))
+    return cases
 
 
-def _bounded(found: tuple[Case, ...]) -> tuple[Case, ...]:
-    if len(found) > MOST_CASES:
+def _bounded(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    if len(cases) > MOST_CASES:
         raise TooManyCases
-    return found
+    return cases

@@ -65,7 +65,7 @@ class TaskKeeping:
 
 def divisibility(tasks: Mapping[int, TaskKeeping | None]) -> Divisibility:
     """The way in which tasks that hang together are divided; None stands for a task of which nothing is known."""
-    known = {each: task for each, task in tasks.items() if task is not None}
+    known = {number: task for number, task in tasks.items() if task is not None}
     if len(known) < len(tasks) or any(task.is_whole for task in known.values()):
         return _WHOLE
     keyed = [task for task in known.values() if task.key is not None]
@@ -104,14 +104,14 @@ def shard_of_whole(tasks: Iterable[int], shards: int) -> int:
 
 def _above(below: Iterable[TaskKeeping], tasks: Mapping[int, TaskKeeping]) -> list[TaskKeeping]:
     """All tasks whose events some tasks depend on."""
-    found: dict[int, TaskKeeping] = {}
+    above: dict[int, TaskKeeping] = {}
     waiting = list(below)
     while waiting:
         for parent in waiting.pop().parents:
-            if parent in tasks and parent not in found:
-                found[parent] = tasks[parent]
+            if parent in tasks and parent not in above:
+                above[parent] = tasks[parent]
                 waiting.append(tasks[parent])
-    return list(found.values())
+    return list(above.values())
 
 
 _WHOLE = Divisibility(DividedBy.NOTHING)

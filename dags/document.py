@@ -132,19 +132,19 @@ def read(raw: bytes | str) -> Reading:
         # Without the parts already reported: pydantic stops at a key with half a character.
         document = Document.model_validate({key: item for key, item in value.items() if (key,) not in spoilt})
     except ValidationError as error:
-        findings = [found for found in error.errors(include_url=False, include_input=False) if _is_new(found, value)]
-        new = (found for found in findings if found["loc"][:2] not in spoilt)
-        problems += [_form_problem(found) for found in islice(new, MOST_DOCUMENT_PROBLEMS)]
-        spoilt |= {found["loc"][:2] for found in findings}
+        findings = [detail for detail in error.errors(include_url=False, include_input=False) if _is_new(detail, value)]
+        new = (detail for detail in findings if detail["loc"][:2] not in spoilt)
+        problems += [_form_problem(detail) for detail in islice(new, MOST_DOCUMENT_PROBLEMS)]
+        spoilt |= {detail["loc"][:2] for detail in findings}
         return _salvage(value, spoilt, problems)
     if problems:
         return _salvage(value, spoilt, problems)
     return Reading(name=document.name, tasks=document.tasks, streams=document.streams)
 
 
-def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
+def _is_new(detail: ErrorDetails, value: dict[str, Any]) -> bool:
     """False for a list that counts as empty because all its entries are bad."""
-    return not (found["type"] == "too_short" and value[str(found["loc"][0])])
+    return not (detail["type"] == "too_short" and value[str(detail["loc"][0])])
 
 
 def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) -> Reading:
@@ -174,12 +174,12 @@ def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) 
 _FORMS: dict[str, type[BaseModel]] = {"tasks": TaskForm, "streams": StreamForm}
 
 
-def _form_problem(found: ErrorDetails) -> Problem:
-    path = found["loc"]
-    if path == ("version",) and found["type"] != "missing":
+def _form_problem(detail: ErrorDetails) -> Problem:
+    path = detail["loc"]
+    if path == ("version",) and detail["type"] != "missing":
         code, message, remedy = "unknown-version", "the version is unknown", "use 1"
     else:
         form: type[BaseModel] = Document if len(path) == 1 else _FORMS[str(path[0])]
         known = [field.alias or name for name, field in form.model_fields.items()]
-        code, message, remedy = describe_error(found, known)
+        code, message, remedy = describe_error(detail, known)
     return problem_at(code, message, remedy, *path)

@@ -149,7 +149,7 @@ def unfit_values(value: dict[str, Any] | list[Any], path: Path = (), depth: int 
     """Find every value that JSON can express but Braid cannot keep, with its path."""
     if depth > MOST_NESTING + _TASK_NESTING:
         message = f"the config is nested deeper than {MOST_NESTING} levels"
-        yield _found(path, "nested-too-deeply", message, "flatten the config")
+        yield _unfit(path, "nested-too-deeply", message, "flatten the config")
         return
     if isinstance(value, dict):
         yield from _unfit_keys(value, path)
@@ -159,7 +159,7 @@ def unfit_values(value: dict[str, Any] | list[Any], path: Path = (), depth: int 
         kind = type(item)
         if kind is str:
             if not item.isascii() and _has_lone_surrogate(item):
-                yield _found((*path, key), "lone-surrogate", "the text contains half a character", _WHOLE_CHARACTERS)
+                yield _unfit((*path, key), "lone-surrogate", "the text contains half a character", _WHOLE_CHARACTERS)
         elif (kind is dict or kind is list or kind is _Repeated) and (type(key) is int or len(key) <= LONGEST_KEY):
             yield from unfit_values(item, (*path, key), depth + 1)
         elif kind is int or kind is float or kind is _Vanished:
@@ -169,23 +169,23 @@ def unfit_values(value: dict[str, Any] | list[Any], path: Path = (), depth: int 
 def _unfit_keys(value: dict[str, Any], path: Path) -> Iterator[tuple[Path, Problem]]:
     for key in value.repeated_keys if isinstance(value, _Repeated) else ():
         message = f"the key {quoted(key)} appears twice in one object"
-        yield _found(path, "repeated-key", message, "keep one of the two")
+        yield _unfit(path, "repeated-key", message, "keep one of the two")
     for key in value:
         if not key.isascii() and _has_lone_surrogate(key):
-            yield _found((*path, key), "lone-surrogate", "the key contains half a character", _WHOLE_CHARACTERS)
+            yield _unfit((*path, key), "lone-surrogate", "the key contains half a character", _WHOLE_CHARACTERS)
         if len(key) > LONGEST_KEY:
-            yield _found((*path, key), "too-long", f"the key is longer than {LONGEST_KEY:,} characters", "shorten it")
+            yield _unfit((*path, key), "too-long", f"the key is longer than {LONGEST_KEY:,} characters", "shorten it")
 
 
 def _unfit_number(value: float, path: Path) -> Iterator[tuple[Path, Problem]]:
     if isinstance(value, _Vanished):
         message = "the number is too close to 0: as a float it would be 0"
-        yield _found(path, "number-too-small", message, "write 0, or a number that a float can hold")
+        yield _unfit(path, "number-too-small", message, "write 0, or a number that a float can hold")
     elif not math.isfinite(value):
-        yield _found(path, "not-finite", "the number is NaN, infinite or too large", "give a finite number")
+        yield _unfit(path, "not-finite", "the number is NaN, infinite or too large", "give a finite number")
     elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         message = "the integer is beyond ±2^53, where JSON numbers lose digits"
-        yield _found(path, "integer-too-large", message, _IN_FEWER_DIGITS)
+        yield _unfit(path, "integer-too-large", message, _IN_FEWER_DIGITS)
 
 
 _IN_FEWER_DIGITS = (
@@ -195,7 +195,7 @@ _IN_FEWER_DIGITS = (
 _WHOLE_CHARACTERS = "write both halves of each surrogate pair"
 
 
-def _found(path: Path, code: str, message: str, remedy: str) -> tuple[Path, Problem]:
+def _unfit(path: Path, code: str, message: str, remedy: str) -> tuple[Path, Problem]:
     return path, problem_at(code, message, remedy, *path)
 
 
@@ -232,10 +232,10 @@ _LIMITS = {
 }
 
 
-def describe_error(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[str, str, str]:
+def describe_error(detail: ErrorDetails, known_fields: Sequence[str]) -> tuple[str, str, str]:
     """The code, message and remedy for an error in an object that may have the known fields."""
-    kind = found["type"]
-    place = str(found["loc"][-1]) if found["loc"] else ""
+    kind = detail["type"]
+    place = str(detail["loc"][-1]) if detail["loc"] else ""
     if kind == "missing":
         return "missing-field", f"the field {quoted(place)} is missing", "add it"
     if kind == "extra_forbidden":
@@ -245,26 +245,26 @@ def describe_error(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[st
         return "wrong-type", f"the value should be {_TYPES[kind]}", f"give {_TYPES[kind]}"
     if kind in _LIMITS:
         code, message, remedy = _LIMITS[kind]
-        return code, message.format(**found["ctx"]), remedy.format(**found["ctx"])
-    reason = found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
+        return code, message.format(**detail["ctx"]), remedy.format(**detail["ctx"])
+    reason = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
     prefix = "is not valid: " if kind in {"value_error", "assertion_error"} else ""
     message = f"the value {prefix}{reason[0].lower()}{reason[1:]}" if reason else "the value is not allowed here"
     return "wrong-value", message, "change it to follow this rule"
 
 
-def place_in_config(found: ErrorDetails, config: Any) -> tuple[list[str | int], Any]:
+def place_in_config(detail: ErrorDetails, config: Any) -> tuple[list[str | int], Any]:
     """The place of an error in a config, and the value there.
 
     Pydantic's paths also name the alternatives of a union, a level that the config does not have.
     """
     place: list[str | int] = []
-    for token in found["loc"]:
+    for token in detail["loc"]:
         if (isinstance(config, dict) and token in config) or (
             isinstance(config, list) and isinstance(token, int) and token < len(config)
         ):
             config = config[token]  # type: ignore[index]
             place.append(token)
-        elif token == found["loc"][-1] and found["type"] == "missing":
+        elif token == detail["loc"][-1] and detail["type"] == "missing":
             place.append(token)
     return place, config
 
@@ -287,13 +287,13 @@ def read_form(raw: bytes | str, kind: type[F]) -> F:
     except ValidationError as error:
         # A list is also called too short if it only has bad entries.
         findings = [
-            found for found in error.errors(include_url=False) if found["type"] != "too_short" or not found["input"]
+            detail for detail in error.errors(include_url=False) if detail["type"] != "too_short" or not detail["input"]
         ]
-        raise InvalidDocument([_problem(found, kind, value) for found in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
+        raise InvalidDocument([_problem(detail, kind, value) for detail in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
 
 
-def _problem(found: ErrorDetails, kind: type[BaseModel], value: Any) -> Problem:
-    return problem_at(*describe_error(found, _known(kind, found["loc"])), *_place(found["loc"], value))
+def _problem(detail: ErrorDetails, kind: type[BaseModel], value: Any) -> Problem:
+    return problem_at(*describe_error(detail, _known(kind, detail["loc"])), *_place(detail["loc"], value))
 
 
 def _place(path: Sequence[str | int], value: Any) -> list[str | int]:
@@ -314,19 +314,21 @@ def _known(kind: Any, path: Sequence[str | int]) -> list[str]:
     for part in path[:-1]:
         if isinstance(part, str):
             kind = _tagged(kind, part) or kind
-            found = [each.model_fields[part].annotation for each in _models(kind) if part in each.model_fields]
-            kind = found[0] if found else kind
-    return [field.alias or name for each in _models(kind) for name, field in each.model_fields.items()]
+            annotations = [model.model_fields[part].annotation for model in _models(kind) if part in model.model_fields]
+            kind = annotations[0] if annotations else kind
+    return [field.alias or name for model in _models(kind) for name, field in model.model_fields.items()]
 
 
 def _tagged(kind: Any, tag: str) -> Any:
     """The form of that tag among those that a place may have, or None."""
-    if get_origin(kind) is Annotated and any(isinstance(each, Tag) and each.tag == tag for each in get_args(kind)[1:]):
+    if get_origin(kind) is Annotated and any(
+        isinstance(argument, Tag) and argument.tag == tag for argument in get_args(kind)[1:]
+    ):
         return get_args(kind)[0]
-    return next((found for each in get_args(kind) if (found := _tagged(each, tag)) is not None), None)
+    return next((form for argument in get_args(kind) if (form := _tagged(argument, tag)) is not None), None)
 
 
 def _models(kind: Any) -> list[type[BaseModel]]:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return [kind]
-    return [model for each in get_args(kind) for model in _models(each)]
+    return [model for argument in get_args(kind) for model in _models(argument)]

@@ -85,8 +85,8 @@ def nearest(word: str, candidates: Collection[str]) -> str | None:
     """
     if len(candidates) > _MOST_CANDIDATES or len(word) > _LONGEST_NAME:
         return None
-    found = process.extractOne(word, list(candidates), scorer=fuzz.ratio, score_cutoff=60)
-    return found[0] if found else None
+    best = process.extractOne(word, list(candidates), scorer=fuzz.ratio, score_cutoff=60)
+    return best[0] if best else None
 
 
 def suggestion(word: str, candidates: Collection[str], otherwise: str) -> str:
@@ -95,8 +95,8 @@ def suggestion(word: str, candidates: Collection[str], otherwise: str) -> str:
     >>> suggestion("noop2", ["noop"], "remove it")
     "did you mean 'noop'?"
     """
-    found = nearest(word, candidates)
-    return f"did you mean {quoted(found)}?" if found else otherwise
+    candidate = nearest(word, candidates)
+    return f"did you mean {quoted(candidate)}?" if candidate else otherwise
 
 
 def _readable(text: str) -> str:

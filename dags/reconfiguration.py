@@ -29,7 +29,7 @@ def _continues(
     old_type: AnyTaskType, old_config: dict[str, Any], new_type: AnyTaskType, new_config: dict[str, Any]
 ) -> bool:
     """Whether a type makes its state from that of another one, for these configs."""
-    known = next((each for each in new_type.continues if each.type == old_type.name), None)
+    known = next((continuation for continuation in new_type.continues if continuation.type == old_type.name), None)
     if known is None or old_type.version not in known.versions or old_type.state is not new_type.state:
         return False
     old, new = _read(old_type, old_config), _read(new_type, new_config)

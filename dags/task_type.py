@@ -39,13 +39,13 @@ def unfit(inputs: tuple[str, ...], outputs: tuple[str, ...], optional: frozenset
     # Third parties may not use a type checker.
     sides: tuple[Any, ...] = (inputs, outputs)
     for ports in sides:
-        if not isinstance(ports, tuple) or not all(isinstance(each, str) for each in ports):
+        if not isinstance(ports, tuple) or not all(isinstance(port, str) for port in ports):
             yield "has ports that are not a tuple of texts; give their names in a tuple"
         elif len(ports) > MOST_PORTS:
             yield f"has {len(ports):,} ports on one side; the most allowed are {MOST_PORTS}"
         elif len(set(ports)) < len(ports):
             yield "names a port twice; give each port on a side its own name"
-        elif any(not 0 < len(each) <= LONGEST_PORT for each in ports):
+        elif any(not 0 < len(port) <= LONGEST_PORT for port in ports):
             yield f"has a port whose name is empty or longer than {LONGEST_PORT} characters; rename it"
     if unknown := sorted(set(optional) - set(inputs)):
         yield f"calls {unknown[0]!r} optional, which is not one of its input ports; add it there, or leave it out"
@@ -109,7 +109,7 @@ class FieldFates:
 
     def __call__(self, old: Config, new: Config) -> StateFate | None:
         """The fate for two configs."""
-        return min(self._each(old, new), key=_ORDER.index, default=StateFate.KEPT)
+        return min(self._fates(old, new), key=_ORDER.index, default=StateFate.KEPT)
 
     @property
     def transforms(self) -> bool:
@@ -119,7 +119,7 @@ class FieldFates:
             fates |= {fate.grown, fate.shrunk} if isinstance(fate, Resized) else {fate}
         return StateFate.TRANSFORMED in fates
 
-    def _each(self, old: Config, new: Config) -> Iterator[StateFate | None]:
+    def _fates(self, old: Config, new: Config) -> Iterator[StateFate | None]:
         before, after = _values(old), _values(new)
         for name in before.keys() | after.keys():
             was, becomes = before.get(name), after.get(name)
@@ -339,10 +339,10 @@ class TaskType(Generic[C]):
                 raise TypeError(f"config_tags returned {type(tags).__name__}, not frozenset")
             own = replace(own, config_tags=None, tags=self.tags | tags)
         if self.ports is not None:
-            found = self.ports(config)
-            if not isinstance(found, Ports):
-                raise TypeError(f"ports returned {type(found).__name__}, not Ports")
-            own = replace(own, ports=None, inputs=found.inputs, outputs=found.outputs, optional=found.optional)
+            ports = self.ports(config)
+            if not isinstance(ports, Ports):
+                raise TypeError(f"ports returned {type(ports).__name__}, not Ports")
+            own = replace(own, ports=None, inputs=ports.inputs, outputs=ports.outputs, optional=ports.optional)
         return own
 
     @property
@@ -423,10 +423,10 @@ class Catalogue:
             return known
         for namespace in self.namespaces:
             if name.startswith(namespace.prefix):
-                found: object = namespace.resolve(name)
-                if found is None or (isinstance(found, TaskType) and found.name == name):
-                    return found
-                given = repr(found.name) if isinstance(found, TaskType) else type(found).__name__
+                kind: object = namespace.resolve(name)
+                if kind is None or (isinstance(kind, TaskType) and kind.name == name):
+                    return kind
+                given = repr(kind.name) if isinstance(kind, TaskType) else type(kind).__name__
                 raise TypeError(f"the namespace {namespace.prefix!r} returned {given} instead of {name!r}")
         return None
 

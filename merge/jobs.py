@@ -115,7 +115,7 @@ class Jobs:
             leaving=HashTrieMap({parent: HashTrieSet(those) for parent, those in leaving.items()}),
             entering=HashTrieMap({job: HashTrieSet(those) for job, those in entering.items()}),
             feeding=HashTrieMap({job: _origins(those, homes) for job, those in entering.items()}),
-            loads={job: each.busy for job, each in there.items()},
+            loads={job.id: job.busy for job in there.values()},
         )
 
     def apply(self, assignment: Assignment) -> Jobs:
@@ -227,14 +227,14 @@ def crossings(
     tasks: Iterable[RunningTask], homes: Mapping[Instance, JobId], sign: int = 1
 ) -> tuple[tuple[Bridge, int], ...]:
     """The bridges that the tasks' inputs need, counted by stream and signed; parents need homes too."""
-    found: Counter[Bridge] = Counter()
+    counts: Counter[Bridge] = Counter()
     for task in tasks:
         to = homes[task.instance]
         for edge in task.inputs:
             parent = Instance(edge.parent)
             if homes[parent] != to:
-                found[Bridge(parent, edge.parent_port, to)] += sign
-    return tuple(sorted(found.items()))
+                counts[Bridge(parent, edge.parent_port, to)] += sign
+    return tuple(sorted(counts.items()))
 
 
 def parents(task: RunningTask) -> Iterator[Instance]:

@@ -26,12 +26,12 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
     starts: list[RunningTask] = []
     reuses: list[Instance] = []
     for task in dataflow.tasks:
-        found = running.index.get(task.key)
-        if found is not None:
-            if running.tasks[found].text != task.text:
+        known = running.index.get(task.key)
+        if known is not None:
+            if running.tasks[known].text != task.text:
                 raise SignatureCollision(task.key)
-            reuses.append(found)
-            places.append(found)
+            reuses.append(known)
+            places.append(known)
             continue
         instance = Instance(running.next_instance + len(starts))
         places.append(instance)
@@ -126,8 +126,8 @@ def explained(running: RunningGraph, change: Change) -> Explanation:
         if instance in residue:
             starts.append(task)
             continue
-        found = running.tasks[instance]
-        since = None if found.type.state is State.NONE else found.since.replace(minute=0, second=0, microsecond=0)
+        reused = running.tasks[instance]
+        since = None if reused.type.state is State.NONE else reused.since.replace(minute=0, second=0, microsecond=0)
         reuses.append(Reuse(task=task, since=since))
     return Explanation(
         reuses=tuple(reuses),

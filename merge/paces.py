@@ -39,13 +39,13 @@ def repaced(
     """
     bounds = dict(_bounds(running, jobs, latencies))
     slowed = {job for job, pace in paces.items() if pace > costs.pace}
-    found = []
+    repaces = []
     for job in sorted(jobs.jobs.keys() & {*bounds, *slowed}):
         bound, reader = bounds.get(job, (0.0, ""))
-        pace = _pace(bound, sum(costs.busy.get(each, 0.0) for each in jobs.jobs[job].active), costs)
+        pace = _pace(bound, sum(costs.busy.get(instance, 0.0) for instance in jobs.jobs[job].active), costs)
         if pace != paces.get(job, costs.pace):
-            found.append(Repace(job, pace, _why(pace, bound, reader, costs)))
-    return tuple(found)
+            repaces.append(Repace(job, pace, _why(pace, bound, reader, costs)))
+    return tuple(repaces)
 
 
 def _pace(bound: float, busy: float, costs: Costs) -> float:
@@ -64,14 +64,14 @@ def _bounds(
     allowed: dict[JobId, tuple[float, str]] = {}
     for dataflow in sorted(latencies.keys() & running.dataflows.keys()):
         places = running.dataflow(dataflow).places.values()
-        own = frozenset(jobs.homes[each].job for each in places if running.tasks[each].inputs)
+        own = frozenset(jobs.homes[instance].job for instance in places if running.tasks[instance].inputs)
         share = latencies[dataflow] / _longest_row(own, jobs)
         for job in own:
             allowed[job] = min(allowed.get(job, (share, dataflow)), (share, dataflow))
     for job, bound in allowed.items():
         # Who reads a source reads its spool, whichever job that is counted to.
-        tasks = (each for each in jobs.jobs[job].active if running.tasks[each].inputs)
-        readers = {reader for each in tasks for reader in running.users[each]}
+        tasks = (instance for instance in jobs.jobs[job].active if running.tasks[instance].inputs)
+        readers = {reader for instance in tasks for reader in running.users[instance]}
         if readers <= latencies.keys():
             yield job, bound
 

@@ -111,10 +111,10 @@ def _smaller_side(dags: RunningDags, one: Instance, other: Instance) -> frozense
     walks = _walk(dags, one, seen[0]), _walk(dags, other, seen[1])
     while True:
         for mine, theirs, walk in ((seen[0], seen[1], walks[0]), (seen[1], seen[0], walks[1])):
-            found = next(walk, None)
-            if found is None:
+            source = next(walk, None)
+            if source is None:
                 return frozenset(mine)
-            if found in theirs:
+            if source in theirs:
                 return None
 
 
@@ -250,9 +250,11 @@ class RunningGraph:
 
     def only_for(self, tenants: Container[str]) -> frozenset[Instance]:
         """The tasks that nobody needs but some of these tenants."""
-        theirs = (each for each in self.dataflows.values() if each.tenant in tenants)
+        theirs = (dataflow for dataflow in self.dataflows.values() if dataflow.tenant in tenants)
         instances = frozenset(instance for dataflow in theirs for instance in dataflow.instances)
-        return frozenset(each for each in instances if all(name in tenants for name in self.tenants_of(each)))
+        return frozenset(
+            instance for instance in instances if all(name in tenants for name in self.tenants_of(instance))
+        )
 
     def dag_of(self, instance: Instance) -> DagId:
         """The running DAG that a task belongs to: that of any source above it."""

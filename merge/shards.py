@@ -39,15 +39,15 @@ def loads_of(groups: Sequence[int], loads: Sequence[float], shards: int) -> list
     >>> loads_of((0, 0, 1), (1.0, 2.0, 4.0), 2)
     [3.0, 4.0]
     """
-    found = [0.0] * shards
+    totals = [0.0] * shards
     for group, load in enumerate(loads):
-        found[groups[group]] += load
-    return found
+        totals[groups[group]] += load
+    return totals
 
 
 def balanced(groups: tuple[int, ...], loads: Sequence[float], shards: int) -> tuple[int, ...]:
     """The shard of each key group, given that of each now and its load; as now where that is good enough or unknown."""
-    found = list(groups)
+    assigned = list(groups)
     full = loads_of(groups, loads, shards)
     before, mean = max(full), sum(full) / shards
     if before <= UNEVEN * mean:
@@ -58,14 +58,14 @@ def balanced(groups: tuple[int, ...], loads: Sequence[float], shards: int) -> tu
         fullest, emptiest = full.index(max(full)), full.index(min(full))
         gap = full[fullest] - full[emptiest]
         # Both have less than the fullest had, as long as what moves is less than the gap; best is half of it.
-        moves = [group for group, shard in enumerate(found) if shard == fullest and 0.0 < loads[group] < gap]
+        moves = [group for group, shard in enumerate(assigned) if shard == fullest and 0.0 < loads[group] < gap]
         if not moves:
             break
-        group = min(moves, key=lambda each: (abs(loads[each] - gap / 2), each))
-        found[group] = emptiest
+        group = min(moves, key=lambda group: (abs(loads[group] - gap / 2), group))
+        assigned[group] = emptiest
         full[fullest] -= loads[group]
         full[emptiest] += loads[group]
-    return tuple(found) if max(full) <= BETTER * before else groups
+    return tuple(assigned) if max(full) <= BETTER * before else groups
 
 
 CALM = 0.75
@@ -134,16 +134,16 @@ def divided_work(
                 streams.add_edge(parent, above.config["source"])
     spread, keyed, busiest, whole = 0.0, 0.0, 0.0, list[WholePart]()
     for part in nx.connected_components(streams):
-        instances = frozenset(each for each in part if isinstance(each, int))
-        own = [Instance(each) for each in sorted(instances) if each in working]
-        loads = [busy[each] for each in own]
-        found = divisibility({each: _keeping(working[each]) for each in own}).by
-        if found is DividedBy.NOTHING:
+        instances = frozenset(node for node in part if isinstance(node, int))
+        own = [Instance(instance) for instance in sorted(instances) if instance in working]
+        loads = [busy[instance] for instance in own]
+        by = divisibility({instance: _keeping(working[instance]) for instance in own}).by
+        if by is DividedBy.NOTHING:
             whole.append(WholePart(instances, sum(loads), max(loads)))
         else:
             spread, busiest = spread + sum(loads), max(busiest, *loads)
-            keyed += sum(loads) if found is DividedBy.KEY else 0.0
-    ordered = tuple(sorted(whole, key=lambda each: min(each.instances)))
+            keyed += sum(loads) if by is DividedBy.KEY else 0.0
+    ordered = tuple(sorted(whole, key=lambda part: min(part.instances)))
     return DividedWork(spread=spread, keyed=keyed, busiest=busiest, whole=ordered)
 
 
@@ -152,19 +152,19 @@ def shards_for(work: DividedWork, costs: Costs, cores: float, present: int = 1) 
     most = work.most(cores)
     present = min(present, most)
     if costs.fits(work.fullest(present)):
-        calm = (each for each in range(1, present) if costs.fits(work.fullest(each) / CALM))
+        calm = (count for count in range(1, present) if costs.fits(work.fullest(count) / CALM))
         return next(calm, present)
     every = range(1, most + 1)
-    enough = next((each for each in every if costs.fits(work.fullest(each))), None)
+    enough = next((count for count in every if costs.fits(work.fullest(count))), None)
     if enough is not None:
         return enough
-    best = min(every, key=lambda each: (work.fullest(each), each))
+    best = min(every, key=lambda count: (work.fullest(count), count))
     return best if work.fullest(best) <= CALM * work.fullest(present) else present
 
 
 def splits(work: DividedWork, costs: Costs, cores: float) -> bool:
     """Whether one job with several shards has the capacity for some work on a host."""
-    return any(costs.fits(work.fullest(each)) for each in range(2, work.most(cores) + 1))
+    return any(costs.fits(work.fullest(count)) for count in range(2, work.most(cores) + 1))
 
 
 class Rescale(NamedTuple):
@@ -182,7 +182,7 @@ class Rescale(NamedTuple):
         """The step of the jobs; its tasks are noted as busy as was measured."""
         return Assignment(
             base=jobs.version,
-            places=tuple((each, Home(self.job, load)) for each, load in sorted(self.busy.items())),
+            places=tuple((instance, Home(self.job, load)) for instance, load in sorted(self.busy.items())),
             shards=((self.job, self.shards, self.groups),),
         )
 
@@ -205,12 +205,12 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
     there = [host for host in hosts if not host.away]
     cores, machine_of = machine_cores(there), {host.name: host.shares_cores_with for host in there}
     on_machine = Counter(machine_of.get(job.host) for job in jobs.jobs.values())
-    found: list[tuple[float, Rescale]] = []
+    rescales: list[tuple[float, Rescale]] = []
     for name, seconds in sorted(batch_seconds.items()):
         job = jobs.jobs.get(name)
         if job is None or job.host not in cores or name in apart or not job.active:
             continue
-        busy = {each: costs.busy[each] for each in sorted(job.active)}
+        busy = {instance: costs.busy[instance] for instance in sorted(job.active)}
         if job.shards == 1 and costs.fits(sum(busy.values())):
             continue
         loads = groups.get(name, ())
@@ -230,13 +230,13 @@ def rescaled(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wh
         else:
             continue
         assigned = () if assigned == evenly(shards) else assigned
-        found.append((work.fullest(job.shards), Rescale(name, shards, busy, why, assigned)))
-    return tuple(each for _, each in sorted(found, key=lambda pair: (-pair[0], pair[1].job)))
+        rescales.append((work.fullest(job.shards), Rescale(name, shards, busy, why, assigned)))
+    return tuple(rescale for _, rescale in sorted(rescales, key=lambda pair: (-pair[0], pair[1].job)))
 
 
 def divided_of(job: Job, running: RunningGraph, busy: Mapping[Instance, float]) -> DividedWork:
     """The load of a job that runs."""
-    return divided_work((running.tasks[each] for each in sorted(job.active)), running.tasks, busy)
+    return divided_work((running.tasks[instance] for instance in sorted(job.active)), running.tasks, busy)
 
 
 def as_measured(work: DividedWork, costs: Costs, seconds: float, shards: int) -> DividedWork:
@@ -253,13 +253,13 @@ def as_measured(work: DividedWork, costs: Costs, seconds: float, shards: int) ->
         spread=work.spread * dearer,
         keyed=work.keyed * dearer,
         busiest=work.busiest * dearer,
-        whole=tuple(WholePart(each.instances, each.busy * dearer, each.busiest * dearer) for each in work.whole),
+        whole=tuple(WholePart(part.instances, part.busy * dearer, part.busiest * dearer) for part in work.whole),
     )
 
 
 def _why(present: int, shards: int, work: DividedWork, costs: Costs) -> str:
     total = work.spread + sum(part.busy for part in work.whole)
-    before, after = (costs.batch_of(work.fullest(each)) for each in (present, shards))
+    before, after = (costs.batch_of(work.fullest(count)) for count in (present, shards))
     return (
         f"its tasks take {total:.2f} cores, so a batch takes {before:.2f} s of its {costs.pace:g} s with"
         f" {_counted(present)} and {after:.2f} s with {_counted(shards)}"
@@ -267,7 +267,7 @@ def _why(present: int, shards: int, work: DividedWork, costs: Costs) -> str:
 
 
 def _why_moved(before: Sequence[int], after: Sequence[int], loads: Sequence[float], shards: int) -> str:
-    most, least = (max(loads_of(each, loads, shards)) / sum(loads) for each in (before, after))
+    most, least = (max(loads_of(groups, loads, shards)) / sum(loads) for groups in (before, after))
     moved = sum(one != two for one, two in zip(before, after, strict=True))
     return (
         f"the fullest of its {shards} shards has {most:.0%} of the events that are divided by key, and {least:.0%} when"

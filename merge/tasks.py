@@ -118,15 +118,15 @@ def downwards(tasks: Iterable[RunningTask]) -> tuple[RunningTask, ...]:
             children.setdefault(parent, []).append(instance)
     ready = [instance for instance, count in awaited.items() if not count]
     heapify(ready)
-    found: list[RunningTask] = []
+    ordered: list[RunningTask] = []
     while ready:
         instance = heappop(ready)
-        found.append(there[instance])
+        ordered.append(there[instance])
         for child in children.get(instance, ()):
             awaited[child] -= 1
             if not awaited[child]:
                 heappush(ready, child)
-    return tuple(found)
+    return tuple(ordered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

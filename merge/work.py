@@ -59,15 +59,15 @@ def flows(
 
     `arriving` gives the events a second of a source, `selectivity` how many events leave a task for one that it takes.
     """
-    found: dict[int, Flow] = {}
+    passing: dict[int, Flow] = {}
     for number, task in tasks.items():
         if task.type.is_source:
             taken = Fraction(arriving(task))
         else:
-            streams = [(edge.port, edge.times * found[edge.parent].given) for edge in task.inputs]
+            streams = [(edge.port, edge.times * passing[edge.parent].given) for edge in task.inputs]
             taken = fired(task.type, streams)
-        found[number] = Flow(taken=taken, given=taken * Fraction(selectivity(task)))
-    return found
+        passing[number] = Flow(taken=taken, given=taken * Fraction(selectivity(task)))
+    return passing
 
 
 def fired(kind: AnyTaskType, streams: Sequence[tuple[str, Fraction]]) -> Fraction:
@@ -201,14 +201,14 @@ def _estimate(
 
 def _sources_above(dataflow: Dataflow) -> list[frozenset[str]]:
     """For each task the names of the sources that it depends on."""
-    found: list[frozenset[str]] = []
+    sources: list[frozenset[str]] = []
     for task in dataflow.tasks:
         if task.type.is_source:
             # The rate of a task that makes its events itself is never known.
-            found.append(frozenset({task.config["source"] if task.type.reads_source else ""}))
+            sources.append(frozenset({task.config["source"] if task.type.reads_source else ""}))
         else:
-            found.append(frozenset[str]().union(*(found[edge.parent] for edge in task.inputs)))
-    return found
+            sources.append(frozenset[str]().union(*(sources[edge.parent] for edge in task.inputs)))
+    return sources
 
 
 def _taken(dataflow: Dataflow, instances: Sequence[Instance | None], measured: MeasuredCosts) -> tuple[float, ...]:
@@ -219,7 +219,7 @@ def _taken(dataflow: Dataflow, instances: Sequence[Instance | None], measured: M
             rates[task.key] = measured.rates.get(task.config["source"], 1.0) if task.type.reads_source else 1.0
         elif instance is not None and instance in measured.selectivity:
             selectivity[task.key] = measured.selectivity[instance] / max(1, len(task.type.outputs))
-    found = flows(
+    passing = flows(
         numbered(dataflow), lambda task: rates[task.key], lambda task: selectivity.get(task.key, declared(task))
     )
-    return tuple(float(each.taken) for each in found.values())
+    return tuple(float(flow.taken) for flow in passing.values())

@@ -108,9 +108,9 @@ def narrowed(constraint: Constraint, domains: Domains, *, true: bool = True) -> 
     """
     match constraint:
         case Equals(variable, value):
-            found = domains[variable]
-            kept = found & {value} if true else found - {value}
-            return _with(domains, variable, kept) if len(kept) < len(found) else domains
+            values = domains[variable]
+            kept = values & {value} if true else values - {value}
+            return _with(domains, variable, kept) if len(kept) < len(values) else domains
         case Same(variable, other):
             return _same(domains, variable, other) if true else _different(domains, variable, other)
         case Not(part):

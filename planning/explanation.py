@@ -69,28 +69,30 @@ def remedies(problem: PlanningProblem, why: Sequence[Demand], left: TimeLeft = h
 
     When no time is left they are the nearest of those found by then.
     """
-    found: list[Remedy] = []
+    demand: list[Remedy] = []
     modules: list[Remedy] = []
     with suppress(OutOfTime):
-        for each in why:
-            if each.kind is Asked.MEETING:
-                vertex = replace(problem.by_id[each.at], meeting=Meeting.EITHER)
+        for meetings in why:
+            if meetings.kind is Asked.MEETING:
+                vertex = replace(problem.by_id[meetings.at], meeting=Meeting.EITHER)
                 if find_plan(_with_vertex(problem, vertex), left=left) is not None:
-                    found.append(Remedy(vertex=each.at, meets_by_either=True))
+                    demand.append(Remedy(vertex=meetings.at, meets_by_either=True))
         for vertex in problem.vertices:
             remedy = _module(problem, vertex, left) if vertex.is_open and len(vertex.outputs) == 1 else None
             if remedy is not None:
                 modules.append(remedy)
-    fewest = min((len(each.ensures) for each in modules), default=0)
-    return (*found, *(each for each in modules if len(each.ensures) == fewest))
+    fewest = min((len(remedy.ensures) for remedy in modules), default=0)
+    return (*demand, *(remedy for remedy in modules if len(remedy.ensures) == fewest))
 
 
 def demands(problem: PlanningProblem) -> tuple[Demand, ...]:
     """Everything that a plan must meet."""
-    found = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
+    wanted = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
     for vertex in problem.vertices:
-        parts = [part for option in vertex.options for each in option.requires.values() for part in _parts(each)]
-        meets = any(len(each.streams) > 1 for each in vertex.inputs)
+        parts = [
+            part for option in vertex.options for constraint in option.requires.values() for part in _parts(constraint)
+        ]
+        meets = any(len(inflow.streams) > 1 for inflow in vertex.inputs)
         asked = {
             Asked.REQUIRED: vertex.requires != NOTHING,
             Asked.ENSURED: vertex.ensures != NOTHING,
@@ -100,8 +102,8 @@ def demands(problem: PlanningProblem) -> tuple[Demand, ...]:
             Asked.MEETING_TYPES: meets and bool(problem.types),
             Asked.SAME: bool(vertex.same),
         }
-        found += [Demand(kind, vertex.id) for kind, exists in asked.items() if exists]
-    return tuple(found)
+        wanted += [Demand(kind, vertex.id) for kind, exists in asked.items() if exists]
+    return tuple(wanted)
 
 
 def minimal(items: Sequence[T], suffices: Callable[[Collection[T]], bool]) -> tuple[T, ...]:
@@ -148,7 +150,7 @@ def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy 
 
 
 def _anything(problem: PlanningProblem, name: str) -> Constraint:
-    domain = next(each.domain for each in problem.variables if each.name == name)
+    domain = next(variable.domain for variable in problem.variables if variable.name == name)
     return Some(tuple(Equals(name, value) for value in sorted(domain)))
 
 
@@ -164,7 +166,7 @@ def keeping(problem: PlanningProblem, kept: Collection[Demand]) -> PlanningProbl
         problem,
         goals=tuple(goal for goal in problem.goals if Demand(Asked.GOAL, goal.name) in kept),
         vertices=tuple(
-            _relaxed(vertex, {each.kind for each in kept if each.at == vertex.id}, problem.types)
+            _relaxed(vertex, {demand.kind for demand in kept if demand.at == vertex.id}, problem.types)
             for vertex in problem.vertices
         ),
     )
@@ -183,7 +185,7 @@ def _relaxed(vertex: Vertex, kept: Collection[Asked], types: Collection[str]) ->
     return replace(
         vertex,
         options=tuple(
-            replace(option, requires={port: asked(each) for port, each in option.requires.items()})
+            replace(option, requires={port: asked(constraint) for port, constraint in option.requires.items()})
             for option in vertex.options
         ),
         requires=vertex.requires if Asked.REQUIRED in kept else NOTHING,
@@ -202,22 +204,22 @@ def supports(problem: PlanningProblem, plan: PipelinePlan, goal: Goal) -> tuple[
     """The sources and vertices that last set what a goal speaks of, in order."""
     wanted = [(stream, name) for stream in goal.streams for name in mentioned(goal.holds)]
     seen = set(wanted)
-    found: set[str] = set()
+    setters: set[str] = set()
     while wanted:
         stream, name = wanted.pop()
         vertex = problem.by_id.get(stream.origin)
         if vertex is None:
-            found.add(stream.origin)
+            setters.add(stream.origin)
             continue
         option = vertex.chosen(plan.options)
         if name in affected(option.ensured(stream.port)):
-            found.add(vertex.id)
+            setters.add(vertex.id)
             continue
-        above = {(each, name) for each in _above(problem, vertex, option, name)} - seen
+        above = {(stream, name) for stream in _above(problem, vertex, option, name)} - seen
         seen |= above
         wanted += sorted(above)
     order = [*(stream.origin for stream in problem.given), *(vertex.id for vertex in problem.vertices)]
-    return tuple(each for each in dict.fromkeys(order) if each in found)
+    return tuple(origin for origin in dict.fromkeys(order) if origin in setters)
 
 
 def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and bounds
@@ -231,22 +233,22 @@ def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and b
 ) -> tuple[str, ...]:
     """What else a vertex may hold in plans that are as good by all criteria; at most so many, and as time allows."""
     chosen = {plan.options[vertex]}
-    found: list[str] = []
+    fillings: list[str] = []
     with suppress(OutOfTime):
-        while len(found) < most:
+        while len(fillings) < most:
             excluded = tuple({vertex: name} for name in sorted(chosen))
             other = find_plan(replace(problem, excluded=(*problem.excluded, *excluded)), criteria, left=left)
-            if other is None or [each.value for each in other.reached] != [each.value for each in plan.reached]:
+            if other is None or [result.value for result in other.reached] != [result.value for result in plan.reached]:
                 break
             chosen.add(other.options[vertex])
-            found.append(problem.by_id[vertex].chosen(other.options).filling)
+            fillings.append(problem.by_id[vertex].chosen(other.options).filling)
     mine = problem.by_id[vertex].chosen(plan.options).filling
-    return tuple(each for each in dict.fromkeys(found) if each != mine)
+    return tuple(filling for filling in dict.fromkeys(fillings) if filling != mine)
 
 
 def _above(problem: PlanningProblem, vertex: Vertex, option: Option, name: str) -> Sequence[Outlet]:
     """The streams from which a vertex has the value of a variable."""
     ports = vertex.inputs
     if name in problem.types:
-        ports = tuple(each for each in ports if each.port == (option.base or ports[0].port))
-    return [stream for each in ports for stream in each.streams]
+        ports = tuple(inflow for inflow in ports if inflow.port == (option.base or ports[0].port))
+    return [stream for inflow in ports for stream in inflow.streams]

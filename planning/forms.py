@@ -236,8 +236,8 @@ class ConstraintReader:
         """The values of variables, without a choice."""
         return {
             name: text
-            for name, each in value.items()
-            if self._is_variable(name, at) and (text := self._value(name, each, (*at, name))) is not None
+            for name, given in value.items()
+            if self._is_variable(name, at) and (text := self._value(name, given, (*at, name))) is not None
         }
 
     def _read(self, value: Any, at: Path, depth: int) -> Constraint:
@@ -245,7 +245,7 @@ class ConstraintReader:
             return self._malformed(at, "a constraint is an object")
         if depth > _MOST_DEPTH:
             return self._malformed(at, f"the constraint is nested deeper than {_MOST_DEPTH} levels")
-        return _joined(All, (self._part(key, each, (*at, key), depth) for key, each in value.items()))
+        return _joined(All, (self._part(key, part, (*at, key), depth) for key, part in value.items()))
 
     def _part(self, key: str, value: Any, at: Path, depth: int) -> Constraint:
         if key == "not":
@@ -253,7 +253,7 @@ class ConstraintReader:
         if key in JOINING:
             if not isinstance(value, list) or not (value or key == "all"):
                 return self._malformed(at, f"{quoted(key)} needs an array of constraints")
-            parts = [self._read(each, (*at, i), depth + 1) for i, each in enumerate(value)]
+            parts = [self._read(part, (*at, i), depth + 1) for i, part in enumerate(value)]
             return _joined(All if key == "all" else Some, parts)
         if not self._is_variable(key, at[:-1]):
             return NOTHING
@@ -270,7 +270,7 @@ class ConstraintReader:
         if kind == "in":
             if not isinstance(operand, list) or not operand:
                 return self._malformed(within, "'in' needs an array of values")
-            texts = [self._value(variable, each, (*within, i)) for i, each in enumerate(operand)]
+            texts = [self._value(variable, item, (*within, i)) for i, item in enumerate(operand)]
             return _joined(Some, (Equals(variable, text) for text in texts if text is not None))
         if kind == "not":
             text = self._value(variable, operand, within)

@@ -59,9 +59,9 @@ class Formulas:
         names = sorted(values)
         if len(names) == 1:
             return {names[0]: True}
-        found: dict[str, Literal] = {name: self.model.new_bool_var("") for name in names}
-        self.model.add_exactly_one(found.values())
-        return found
+        literals: dict[str, Literal] = {name: self.model.new_bool_var("") for name in names}
+        self.model.add_exactly_one(literals.values())
+        return literals
 
     def state(self, domains: Domains) -> State:
         """A state of its own."""
@@ -70,8 +70,8 @@ class Formulas:
     def require(self, literals: Iterable[Literal], *, when: Iterable[Literal] = ()) -> None:
         """At least one holds whenever all of `when` do."""
         clause = [*literals, *map(negated, when)]
-        if not any(each is True for each in clause):
-            self.model.add_bool_or([each for each in clause if each is not False])
+        if not any(literal is True for literal in clause):
+            self.model.add_bool_or([literal for literal in clause if literal is not False])
 
     def equal(self, one: Values, two: Values, *, when: Iterable[Literal] = ()) -> None:
         """Both variables have the same value whenever all of `when` hold."""
@@ -89,7 +89,9 @@ class Formulas:
                 return state[variable].get(value, False)
             case Same(variable, other):
                 one, two = state[variable], state[other]
-                return self.some_of([self.all_of([one[each], two[each]]) for each in sorted(one.keys() & two.keys())])
+                return self.some_of(
+                    [self.all_of([one[value], two[value]]) for value in sorted(one.keys() & two.keys())]
+                )
             case Not(part):
                 return negated(self.holds(part, state))
             case All(parts):
@@ -108,22 +110,22 @@ class Formulas:
 
     def all_of(self, literals: list[Literal]) -> Literal:
         """The literal that all of some hold."""
-        return negated(self.some_of([negated(each) for each in literals]))
+        return negated(self.some_of([negated(literal) for literal in literals]))
 
     def some_of(self, literals: list[Literal]) -> Literal:
         """The literal that some of them hold."""
-        if any(each is True for each in literals):
+        if any(literal is True for literal in literals):
             return True
-        left = [each for each in literals if each is not False]
+        left = [literal for literal in literals if literal is not False]
         if not left:
             return False
         if not left[1:]:
             return left[0]
-        found = self.model.new_bool_var("")
-        self.model.add_bool_or([*left, ~found])
-        for each in left:
-            self.model.add_implication(each, found)
-        return found
+        literal = self.model.new_bool_var("")
+        self.model.add_bool_or([*left, ~literal])
+        for any_holds in left:
+            self.model.add_implication(any_holds, literal)
+        return literal
 
 
 _NOTHING = "nothing"
@@ -194,18 +196,20 @@ class Residue:
     def _add(self, vertex: Vertex, tasks: Iterable[RunningVertex]) -> None:
         idle, alone = (
             self._formulas.some_of(
-                [self._options[vertex.id][each.name] for each in self._left[vertex.id] if is_such(each)]
+                [self._options[vertex.id][option.name] for option in self._left[vertex.id] if is_such(option)]
             )
             for is_such in (lambda option: option.is_no_op, lambda option: not (option.is_no_op or option.computes))
         )
-        entering = {each.port: self._met([self._contents[stream] for stream in each.streams]) for each in vertex.inputs}
+        entering = {
+            inflow.port: self._met([self._contents[stream] for stream in inflow.streams]) for inflow in vertex.inputs
+        }
         runs = [task for task in tasks if self._may_run_as(entering, task)]
-        equals = [each for each in self._peers.before[vertex.id] if self._may_be_as(vertex, entering, each)]
+        equals = [peer for peer in self._peers.before[vertex.id] if self._may_be_as(vertex, entering, peer)]
         made = self._formulas.choice(
             [
                 _new(vertex.id),
                 *(_running(task.id) for task in runs),
-                *(_new(each.id) for each in equals),
+                *(_new(peer.id) for peer in equals),
                 *([] if idle is False else [_NOTHING]),
             ]
         )
@@ -226,25 +230,25 @@ class Residue:
         """The content where streams meet at a port."""
         if len(contents) == 1:
             return contents[0]
-        makers = sorted({maker for each in contents for maker in each.counts})
+        makers = sorted({maker for content in contents for maker in content.counts})
         return _Content(
-            counts={maker: sum(each.counts.get(maker, 0) for each in contents) for maker in makers},
-            most=sum(each.most for each in contents),
+            counts={maker: sum(content.counts.get(maker, 0) for content in contents) for maker in makers},
+            most=sum(content.most for content in contents),
             scopes=self._scopes(contents)[0],
         )
 
     def _scopes(self, contents: Sequence[_Content]) -> tuple[Values, Literal]:
         """The scopes of contents together, and the literal that they are several."""
-        names = sorted({name for each in contents for name in each.scopes})
-        found = {
-            name: self._formulas.some_of([each.scopes[name] for each in contents if name in each.scopes])
+        names = sorted({name for content in contents for name in content.scopes})
+        scopes = {
+            name: self._formulas.some_of([content.scopes[name] for content in contents if name in content.scopes])
             for name in names
         }
-        if len(names) == 1 or sum(each.most for each in contents) == 1:
-            return found, False
+        if len(names) == 1 or sum(content.most for content in contents) == 1:
+            return scopes, False
         is_mixed = self._formulas.model.new_bool_var("")
-        self._formulas.model.add(sum(found.values()) <= 1).only_enforce_if(~is_mixed)
-        return found, is_mixed
+        self._formulas.model.add(sum(scopes.values()) <= 1).only_enforce_if(~is_mixed)
+        return scopes, is_mixed
 
     def _leaving_scopes(
         self, vertex: Vertex, entering: Values, idle: Literal, alone: Literal, is_mixed: Literal
@@ -318,11 +322,11 @@ class Residue:
 
     def _may_be_as(self, vertex: Vertex, entering: Mapping[str, _Content], other: Vertex) -> bool:
         """Whether contents could be equal; not if there is no maker that both may have."""
-        read = {each.port: each.streams for each in other.inputs}
-        for each in vertex.inputs:
-            if Counter(each.streams) != Counter(read[each.port]):
-                makers = {maker for stream in read[each.port] for maker in self._contents[stream].counts}
-                if not (makers & entering[each.port].counts.keys()) - {_OTHER}:
+        read = {inflow.port: inflow.streams for inflow in other.inputs}
+        for inflow in vertex.inputs:
+            if Counter(inflow.streams) != Counter(read[inflow.port]):
+                makers = {maker for stream in read[inflow.port] for maker in self._contents[stream].counts}
+                if not (makers & entering[inflow.port].counts.keys()) - {_OTHER}:
                     return False
         return True
 
@@ -334,11 +338,11 @@ class Residue:
         self._formulas.require(self._texts[vertex.id].values(), when=[literal])
         for text, chosen in self._texts[vertex.id].items():
             self._formulas.require([texts.get(text, False)], when=[literal, chosen])
-        read = {each.port: each.streams for each in other.inputs}
-        for each in vertex.inputs:
+        read = {inflow.port: inflow.streams for inflow in other.inputs}
+        for inflow in vertex.inputs:
             # What both read cancels out.
-            ours = list((Counter(each.streams) - Counter(read[each.port])).elements())
-            theirs = list((Counter(read[each.port]) - Counter(each.streams)).elements())
+            ours = list((Counter(inflow.streams) - Counter(read[inflow.port])).elements())
+            theirs = list((Counter(read[inflow.port]) - Counter(inflow.streams)).elements())
             if ours or theirs:
                 self._same([self._contents[one] for one in ours], [self._contents[one] for one in theirs], literal)
 
@@ -351,8 +355,8 @@ class Residue:
                 same = False if maker == _OTHER else long.get(maker, False)
                 self._formulas.require([same], when=[literal, chosen])
             return
-        for maker in sorted({maker for each in (*ours, *theirs) for maker in each.counts}):
-            one, two = (sum(each.counts.get(maker, 0) for each in side) for side in (ours, theirs))
+        for maker in sorted({maker for content in (*ours, *theirs) for maker in content.counts}):
+            one, two = (sum(content.counts.get(maker, 0) for content in side) for side in (ours, theirs))
             self._equal(one, 0 if maker == _OTHER else two, [literal])
             if maker == _OTHER:
                 self._equal(two, 0, [literal])
@@ -362,14 +366,15 @@ class Residue:
         if isinstance(one, int) and isinstance(two, int):
             if one != two:
                 self._formulas.require([], when=when)
-        elif not any(each is False for each in when):
-            self._formulas.model.add(one == two).only_enforce_if([each for each in when if each is not True])
+        elif not any(literal is False for literal in when):
+            self._formulas.model.add(one == two).only_enforce_if([literal for literal in when if literal is not True])
 
 
 def _wanted(task: RunningVertex) -> dict[str, Counter[str]]:
     """The makers that a running task reads at each port."""
     return {
-        each.port: Counter(_at(_running(stream.origin), stream.port) for stream in each.streams) for each in task.inputs
+        inflow.port: Counter(_at(_running(stream.origin), stream.port) for stream in inflow.streams)
+        for inflow in task.inputs
     }
 
 
@@ -414,9 +419,9 @@ class Model:
         for goal in problem.goals:
             for stream in goal.streams:
                 self._formulas.impose(goal.holds, self.states[stream])
-        for each in landmarks(problem, left):
+        for landmark in landmarks(problem, left):
             look(time_left)
-            self._formulas.require([self.options[vertex][option] for vertex, option in each])
+            self._formulas.require([self.options[vertex][option] for vertex, option in landmark])
         for options in problem.excluded:
             self._formulas.require([], when=[self.options[vertex].get(name, False) for vertex, name in options.items()])
 
@@ -445,7 +450,7 @@ class Model:
                 else:
                     met[name] = self._formulas.choice(values)
                     for value, literal in met[name].items():
-                        self._formulas.require([each.get(value, False) for each in entering], when=[literal])
+                        self._formulas.require([values.get(value, False) for values in entering], when=[literal])
             self.states[place] = met
 
     def _add_options(self, vertex: Vertex) -> None:
@@ -453,11 +458,11 @@ class Model:
         self.options[vertex.id] = self._formulas.choice([option.name for option in options])
         self._formulas.impose(vertex.requires, self.states[entry(vertex)])
         for option in self.left.options[vertex.id]:
-            for each in vertex.inputs:
-                if each.port in option.requires:
+            for inflow in vertex.inputs:
+                if inflow.port in option.requires:
                     self._formulas.impose(
-                        option.requires[each.port],
-                        self.states[inlet(vertex, each)],
+                        option.requires[inflow.port],
+                        self.states[inlet(vertex, inflow)],
                         when=[self.options[vertex.id][option.name]],
                     )
 
@@ -479,7 +484,7 @@ class Model:
             for name, values in self.left.domains[stream].items():
                 carried = {option.name: self._carried(vertex, option, name) for option in options}
                 first, *others = carried.values()
-                if name not in changed and all(each is first for each in others):
+                if name not in changed and all(other is first for other in others):
                     after[name] = first
                     continue
                 after[name] = self._formulas.choice(values)
@@ -503,7 +508,7 @@ class Model:
 def _grouped(carried: Mapping[str, Values], keeping: Sequence[str]) -> Iterator[tuple[Values, frozenset[str]]]:
     """Options that keep a value, by where they have it from."""
     groups: dict[int, list[str]] = {}
-    for each in keeping:
-        groups.setdefault(id(carried[each]), []).append(each)
+    for name in keeping:
+        groups.setdefault(id(carried[name]), []).append(name)
     for some in groups.values():
         yield carried[some[0]], frozenset(some)

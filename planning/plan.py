@@ -40,7 +40,7 @@ class TaskIdentity:
         read: set[Maker] = set()
         for task in problem.running:
             if task.inputs:
-                entering = {each.port: self._content(running, sources, each) for each in task.inputs}
+                entering = {inflow.port: self._content(running, sources, inflow) for inflow in task.inputs}
                 running[task.id] = self._number(task.computes, entering)
                 read.update(*entering.values())
         self.running = frozenset(running.values())
@@ -85,7 +85,7 @@ class TaskIdentity:
 
 def passed_on(content: Mapping[str, Content]) -> Content:
     """What a vertex that does nothing passes on."""
-    return tuple(sorted(maker for each in content.values() for maker in each))
+    return tuple(sorted(maker for makers in content.values() for maker in makers))
 
 
 def met(contents: Mapping[Outlet, Content], entering: Inflow) -> Content:
@@ -100,7 +100,7 @@ def residue(problem: PlanningProblem, chosen: Mapping[str, Option]) -> int:
     started: set[Maker] = set()
     for vertex in problem.vertices:
         option = chosen[vertex.id]
-        entering = {each.port: met(contents, each) for each in vertex.inputs}
+        entering = {inflow.port: met(contents, inflow) for inflow in vertex.inputs}
         if option.is_no_op:
             contents[vertex.streams()[0]] = passed_on(entering)
             continue
@@ -141,7 +141,7 @@ def peers_of(vertices: Sequence[Vertex], options: Mapping[str, Sequence[Option]]
     A vertex is never equal to one above it, since all that it computes is computed of that one's events. There may be
     very many, so it looks at the clock at every vertex.
     """
-    texts = {name: {each.computes for each in some if not each.is_no_op} - {""} for name, some in options.items()}
+    texts = {name: {option.computes for option in some if not option.is_no_op} - {""} for name, some in options.items()}
     bits = {vertex.id: 1 << at for at, vertex in enumerate(vertices)}
     ancestors: dict[str, int] = {}
     before: dict[str, Sequence[Vertex]] = {}
@@ -151,8 +151,8 @@ def peers_of(vertices: Sequence[Vertex], options: Mapping[str, Sequence[Option]]
     for vertex in vertices:
         look()
         parents = {stream.origin for stream in vertex.reads()} & bits.keys()
-        mine = ancestors[vertex.id] = reduce(or_, (bits[each] | ancestors[each] for each in parents), 0)
-        ports, streams = frozenset(each.port for each in vertex.inputs), Counter(vertex.reads())
+        mine = ancestors[vertex.id] = reduce(or_, (bits[parent] | ancestors[parent] for parent in parents), 0)
+        ports, streams = frozenset(inflow.port for inflow in vertex.inputs), Counter(vertex.reads())
         equal = reduce(or_, (computing.get(text, 0) for text in texts[vertex.id]), 0) & reading.get(ports, 0) & ~mine
         before[vertex.id] = [vertices[at] for at, bit in enumerate(reversed(f"{equal:b}")) if bit == "1"]
         for other in before[vertex.id]:

@@ -78,7 +78,7 @@ def _searched(  # noqa: PLR0913, PLR0917 - a problem in three parts, what is kno
             raise
         # Of this plan nothing is known but a bound for better ones by the first criterion.
         plan, best = plan_with(problem, known, criteria[:1]), bound(problem, reached.options, criteria[0])
-        return replace(plan, reached=tuple(replace(each, bound=best) for each in plan.reached), is_optimal=False)
+        return replace(plan, reached=tuple(replace(result, bound=best) for result in plan.reached), is_optimal=False)
     if known is not None:
         search.begin(plan_with(problem, known))
     try:
@@ -166,7 +166,7 @@ class _Search:
     def begin(self, plan: PipelinePlan) -> None:
         """Begin with a plan, unless it is worse than what was reached."""
         problem = self.model.problem
-        if all(each.value == figure(problem, plan.options, each.criterion) for each in self.reached):
+        if all(result.value == figure(problem, plan.options, result.criterion) for result in self.reached):
             self._plan = plan
             self._hint(plan)
 
@@ -256,4 +256,6 @@ class _Search:
         )
 
     def _chosen(self, literals: Values) -> str:
-        return next(name for name, each in literals.items() if each is True or self._solver.boolean_value(each))
+        return next(
+            name for name, literal in literals.items() if literal is True or self._solver.boolean_value(literal)
+        )

@@ -114,7 +114,7 @@ class Vertex:
 
     def reads(self) -> tuple[Outlet, ...]:
         """What enters it."""
-        return tuple(stream for each in self.inputs for stream in each.streams)
+        return tuple(stream for inflow in self.inputs for stream in inflow.streams)
 
     def streams(self) -> tuple[Outlet, ...]:
         """What it emits."""
@@ -146,7 +146,7 @@ class RunningVertex:
 
     def reads(self) -> tuple[Outlet, ...]:
         """What enters it."""
-        return tuple(stream for each in self.inputs for stream in each.streams)
+        return tuple(stream for inflow in self.inputs for stream in inflow.streams)
 
 
 class Criterion(StrEnum):
@@ -212,11 +212,11 @@ class PlanningProblem:
 
 def below(vertices: Sequence[Vertex], first: str) -> frozenset[str]:
     """A vertex and all that its events reach, of vertices in order."""
-    found = {first}
+    reached = {first}
     for vertex in vertices:
-        if any(stream.origin in found for stream in vertex.reads()):
-            found.add(vertex.id)
-    return frozenset(found)
+        if any(stream.origin in reached for stream in vertex.reads()):
+            reached.add(vertex.id)
+    return frozenset(reached)
 
 
 class Inlet(NamedTuple):
@@ -249,13 +249,13 @@ def base(vertex: Vertex, option: Option) -> Place:
     """Where the types are that go on if an option does not affect them."""
     if not option.base:
         return inlet(vertex, vertex.inputs[0])
-    return next(inlet(vertex, each) for each in vertex.inputs if each.port == option.base)
+    return next(inlet(vertex, inflow) for inflow in vertex.inputs if inflow.port == option.base)
 
 
 def meetings(vertex: Vertex) -> Iterator[tuple[Place, tuple[Place, ...]]]:
     """Where several states become one at a vertex, and which."""
-    for each in vertex.inputs:
-        if len(each.streams) > 1:
-            yield Inlet(vertex.id, each.port), each.streams
+    for inflow in vertex.inputs:
+        if len(inflow.streams) > 1:
+            yield Inlet(vertex.id, inflow.port), inflow.streams
     if len(vertex.inputs) > 1:
-        yield Junction(vertex.id), tuple(inlet(vertex, each) for each in vertex.inputs)
+        yield Junction(vertex.id), tuple(inlet(vertex, inflow) for inflow in vertex.inputs)

@@ -50,7 +50,7 @@ class _Empty(Exception):
 def reach(problem: PlanningProblem, time_left: TimeLeft) -> Reach | None:
     """What can occur in some plan; None if there is certainly no plan. Raises `OutOfTime`."""
     try:
-        return _Narrowing(problem).found(time_left)
+        return _Narrowing(problem).result(time_left)
     except _Empty:
         return None
 
@@ -59,13 +59,13 @@ class _Narrowing:
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self.types = problem.types
-        self.full = {each.name: each.domain for each in problem.variables}
+        self.full = {variable.name: variable.domain for variable in problem.variables}
         self.domains: dict[Place, Domains] = {}
         self.options = {vertex.id: vertex.options for vertex in problem.vertices}
         for stream, given in problem.given.items():
             self.domains[stream] = {name: frozenset({given.get(name, UNSET)}) for name in self.full}
 
-    def found(self, time_left: TimeLeft) -> Reach:
+    def result(self, time_left: TimeLeft) -> Reach:
         goals: dict[Outlet, list[Goal]] = {}
         for goal in self.problem.goals:
             for stream in goal.streams:
@@ -104,10 +104,10 @@ class _Narrowing:
     def _meet(self, vertex: Vertex) -> None:
         """The states at ports and at the entry, from those that meet there."""
         for place, parts in meetings(vertex):
-            found = [self.domains[part] for part in parts]
+            meeting = [self.domains[part] for part in parts]
             met: dict[str, frozenset[str]] = {}
             for name in self.full:
-                values = [each[name] for each in found]
+                values = [domains[name] for domains in meeting]
                 if name in self.types and isinstance(place, Junction):
                     # Types do not meet across ports; an option says which port's go on.
                     met[name] = self.full[name]
@@ -161,26 +161,28 @@ class _Narrowing:
         before = narrowed(vertex.requires, self.domains[entry(vertex)])
         if before is None:
             return None
-        for each in vertex.inputs:
-            if each.port in option.requires:
-                alone = inlet(vertex, each) == entry(vertex)
-                required = narrowed(option.requires[each.port], before if alone else self.domains[inlet(vertex, each)])
+        for leaving in vertex.inputs:
+            if leaving.port in option.requires:
+                alone = inlet(vertex, leaving) == entry(vertex)
+                required = narrowed(
+                    option.requires[leaving.port], before if alone else self.domains[inlet(vertex, leaving)]
+                )
                 if required is None:
                     return None
                 before = required if alone else before
         after: dict[str, Domains] = {}
         for port in vertex.outputs:
-            found = self._after(vertex, option, port, before)
-            if found is None:
+            inflow = self._after(vertex, option, port, before)
+            if inflow is None:
                 return None
-            after[port] = found
+            after[port] = inflow
             changes = affected(option.ensured(port))
             kept = {
-                name: values & found[name]
+                name: values & inflow[name]
                 for name, values in before.items()
                 if name not in changes
                 and (name not in self.types or len(vertex.inputs) == 1)
-                and found[name] is not values
+                and inflow[name] is not values
             }
             if not all(kept.values()):
                 return None
@@ -202,17 +204,17 @@ class _Narrowing:
                 free = _intersection(free, known)
             except _Empty:
                 return None
-        found = narrowed(ensured, free)
-        return None if found is None else narrowed(vertex.ensures, found)
+        left = narrowed(ensured, free)
+        return None if left is None else narrowed(vertex.ensures, left)
 
     def _agree(self) -> None:
         """Vertices that hold the same have the same choice."""
         for vertex in self.problem.vertices:
             if vertex.same:
                 one, two = self.options[vertex.id], self.options[vertex.same]
-                names = {each.filling for each in one} & {each.filling for each in two}
-                self.options[vertex.id] = tuple(each for each in one if each.filling in names)
-                self.options[vertex.same] = tuple(each for each in two if each.filling in names)
+                names = {option.filling for option in one} & {option.filling for option in two}
+                self.options[vertex.id] = tuple(option for option in one if option.filling in names)
+                self.options[vertex.same] = tuple(option for option in two if option.filling in names)
                 if not names:
                     raise _Empty
 
@@ -287,7 +289,7 @@ class _Search:
 
     def setters(self, either: _Either) -> Sequence[tuple[Vertex, Option]] | None:
         """The options that make one of some facts true; None if a fact may be true without any."""
-        found: dict[ChosenOption, tuple[Vertex, Option]] = {}
+        setters: dict[ChosenOption, tuple[Vertex, Option]] = {}
         waiting, seen = list(either), set(either)
         while waiting:
             place, name, value = waiting.pop()
@@ -304,16 +306,16 @@ class _Search:
                         carried = base(vertex, option) if name in self._types else entry(vertex)
                         above.append(_Fact(carried, name, value))
                     elif narrowed(ensured, {**self._left.domains[place], name: frozenset({value})}) is not None:
-                        found[ChosenOption(vertex.id, option.name)] = vertex, option
+                        setters[ChosenOption(vertex.id, option.name)] = vertex, option
             waiting += set(above) - seen
             seen |= set(above)
-        return list(found.values())
+        return list(setters.values())
 
     def required(self, setters: Iterable[tuple[Vertex, Option]]) -> Iterator[_Either]:
         """For each variable of which all of some options require a value: that one of them has it."""
-        needs = [list(self._needs(*each)) for each in setters]
-        for name in set.intersection(*({fact.name for fact in each} for each in needs)) if needs else ():
-            yield frozenset(next(fact for fact in each if fact.name == name) for each in needs)
+        needs = [list(self._needs(*setter)) for setter in setters]
+        for name in set.intersection(*({fact.name for fact in facts} for facts in needs)) if needs else ():
+            yield frozenset(next(fact for fact in facts if fact.name == name) for facts in needs)
 
     def _parts(self, place: Place, name: str) -> Sequence[Place]:
         """The places on one of which a variable has the value that it has where they meet."""
@@ -327,9 +329,9 @@ class _Search:
         return parts[:1] if is_equal else parts
 
     def _needs(self, vertex: Vertex, option: Option) -> Iterator[_Fact]:
-        for each in vertex.inputs:
-            if each.port in option.requires:
-                yield from _facts(inlet(vertex, each), option.requires[each.port])
+        for inflow in vertex.inputs:
+            if inflow.port in option.requires:
+                yield from _facts(inlet(vertex, inflow), option.requires[inflow.port])
 
 
 def _facts(place: Place, constraint: Constraint) -> Iterator[_Fact]:

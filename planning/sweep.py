@@ -155,7 +155,7 @@ class Sweep:
         self._problem = problem
         self._left = left
         self._types = problem.types
-        self._domains = {each.name: each.domain for each in problem.variables}
+        self._domains = {variable.name: variable.domain for variable in problem.variables}
         self._identity = TaskIdentity(problem)
         self._peers = peers
         self._goals: dict[Outlet, list[Constraint]] = {}
@@ -246,25 +246,25 @@ class Sweep:
                 for stream in vertex.streams():
                     ensured = option.ensured(stream.port)
                     needed |= (self._wanted(vertex, stream) | mentioned(ensured)) - affected(ensured)
-            for each in vertex.inputs:
+            for inflow in vertex.inputs:
                 names = needed.union(
                     *(
-                        mentioned(option.requires[each.port])
+                        mentioned(option.requires[inflow.port])
                         for option in vertex.options
-                        if each.port in option.requires
+                        if inflow.port in option.requires
                     )
                 )
-                if vertex.meeting is Meeting.EQUAL and (len(each.streams) > 1 or len(vertex.inputs) > 1):
+                if vertex.meeting is Meeting.EQUAL and (len(inflow.streams) > 1 or len(vertex.inputs) > 1):
                     names |= plain
-                if len(each.streams) > 1 and not vertex.mixes_types:
+                if len(inflow.streams) > 1 and not vertex.mixes_types:
                     names |= self._types
-                self._entering[vertex.id, each.port] = names
-                for stream in each.streams:
+                self._entering[vertex.id, inflow.port] = names
+                for stream in inflow.streams:
                     self._asked[stream] = self._asked.get(stream, set()) | names
 
     def _wanted(self, vertex: Vertex, stream: Outlet) -> set[str]:
         """The variables of a stream that a vertex emits which somebody asks about."""
-        goals = (mentioned(each) for each in self._goals.get(stream, ()))
+        goals = (mentioned(goal) for goal in self._goals.get(stream, ()))
         return set(mentioned(vertex.ensures)).union(self._asked.get(stream, ()), *goals)
 
     def _scaled(self, criteria: Sequence[Criterion]) -> Mapping[Criterion, int]:
@@ -291,7 +291,7 @@ class Sweep:
     def _steps(self) -> Iterator[_Step]:
         vertices = self._problem.vertices
         position = {vertex.id: at for at, vertex in enumerate(vertices)}
-        last_read = {stream: at for at, each in enumerate(vertices) for stream in each.reads()}
+        last_read = {stream: at for at, vertex in enumerate(vertices) for stream in vertex.reads()}
         live = [stream for stream in self._problem.given if stream in last_read]
         pairs = [(vertex.id, vertex.same) for vertex in vertices if vertex.same]
         pairs += [(two, one) for one, two in pairs]
@@ -309,7 +309,7 @@ class Sweep:
             remembered = frozenset(one for one, other in pairs if position[one] <= at < position[other])
             speaking = [bit for bit, options in enumerate(self._problem.excluded) if vertex.id in options]
             alike = self._alike(vertex, reads)
-            worse = {each.name: self._worse(vertex, each) for each in self._left.options[vertex.id]}
+            worse = {option.name: self._worse(vertex, option) for option in self._left.options[vertex.id]}
             is_plain = not (pairs or speaking or vertex.id in self._peers.paired)
             below = tuple(self._below(stream, is_read=stream in last_read) for stream in vertex.streams())
             yield _Step(
@@ -323,8 +323,10 @@ class Sweep:
                 partners=partners,
                 remembered=remembered,
                 misses={
-                    each.name: sum(1 << bit for bit in speaking if self._problem.excluded[bit][vertex.id] != each.name)
-                    for each in vertex.options
+                    option.name: sum(
+                        1 << bit for bit in speaking if self._problem.excluded[bit][vertex.id] != option.name
+                    )
+                    for option in vertex.options
                 },
                 complete=sum(1 << bit for bit in speaking if bounds[bit] == at),
                 last_peer=last_peer.get(vertex.id, -1),
@@ -346,8 +348,12 @@ class Sweep:
             vertex.meeting,
             vertex.mixes_types,
             tuple(
-                (each.port, tuple(map(reads.index, each.streams)), frozenset(self._entering[vertex.id, each.port]))
-                for each in vertex.inputs
+                (
+                    inflow.port,
+                    tuple(map(reads.index, inflow.streams)),
+                    frozenset(self._entering[vertex.id, inflow.port]),
+                )
+                for inflow in vertex.inputs
             ),
             tuple((stream.port, frozenset(self._wanted(vertex, stream))) for stream in vertex.streams()),
             vertex.id if vertex.id in self._peers.paired | self._peers.above else "",
@@ -368,7 +374,7 @@ class Sweep:
         return _Memory(
             fillings=tuple(pair for pair in fillings.items() if pair[0] in step.remembered),
             excluded=excluded,
-            started=frozenset(each for each in started if self._expiry[each] > at),
+            started=frozenset(task for task in started if self._expiry[task] > at),
         )
 
     def _moves(self, step: _Step, entering: tuple[int, ...]) -> Sequence[_Move]:
@@ -376,24 +382,24 @@ class Sweep:
         alike = (step.alike, entering)
         exits = self._exits.get(alike)
         if exits is None:
-            exits = self._exits[alike] = list(self._exits_of(step, [self._known[each] for each in entering]))
+            exits = self._exits[alike] = list(self._exits_of(step, [self._known[number] for number in entering]))
         moves: dict[Hashable, _Move] = {}
-        for found in exits:
-            worse = step.worse.get(found.option.name)
+        for exit_ in exits:
+            worse = step.worse.get(exit_.option.name)
             if worse is None:
                 continue
             leaving: list[int] = []
-            for stream, state, content in zip(step.vertex.streams(), found.states, found.contents, strict=True):
+            for stream, state, content in zip(step.vertex.streams(), exit_.states, exit_.contents, strict=True):
                 number = self._number(stream, state, content)
                 if number is None:
                     break
                 if stream in step.emits:
                     leaving.append(number)
             else:
-                differs = (*leaving, found.starts, *(() if step.is_plain else (found.option.name,)))
+                differs = (*leaving, exit_.starts, *(() if step.is_plain else (exit_.option.name,)))
                 known = moves.get(differs)
                 if known is None or worse < known.worse:
-                    moves[differs] = _Move(found.option, worse, tuple(leaving), found.starts)
+                    moves[differs] = _Move(exit_.option, worse, tuple(leaving), exit_.starts)
         return list(moves.values())
 
     def _number(self, stream: Outlet, state: State, content: Content) -> int | None:
@@ -414,22 +420,22 @@ class Sweep:
         vertex = step.vertex
         states = {stream: dict(known.state) for stream, known in zip(step.reads, entering, strict=True)}
         contents = {stream: known.content for stream, known in zip(step.reads, entering, strict=True)}
-        at_ports = {each.port: met(contents, each) for each in vertex.inputs}
+        at_ports = {inflow.port: met(contents, inflow) for inflow in vertex.inputs}
         made = [self._made(vertex, option, at_ports) for option in vertex.options]
         is_equal = vertex.meeting is Meeting.EQUAL
         for ports in product(
             *(
                 list(
                     _meeting(
-                        [states[stream] for stream in each.streams],
-                        sorted(self._entering[vertex.id, each.port]),
+                        [states[stream] for stream in inflow.streams],
+                        sorted(self._entering[vertex.id, inflow.port]),
                         lambda name: not vertex.mixes_types if name in self._types else is_equal,
                     )
                 )
-                for each in vertex.inputs
+                for inflow in vertex.inputs
             )
         ):
-            by_port = {each.port: state for each, state in zip(vertex.inputs, ports, strict=True)}
+            by_port = {inflow.port: state for inflow, state in zip(vertex.inputs, ports, strict=True)}
             plain = sorted(set(ports[0]).intersection(*ports) - self._types)
             for joined in _meeting(ports, plain, lambda _: is_equal):
                 entry = {**ports[0], **joined}

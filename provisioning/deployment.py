@@ -35,12 +35,12 @@ class Deployment:
 
     def capacity(self, dataflow: DataflowFigures, speeds: Mapping[int, float]) -> list[float]:
         """The reference cores of each task, if the cores of a rental have this speed now; rated where it is unknown."""
-        found = [0.0] * len(dataflow.tasks)
+        capacity = [0.0] * len(dataflow.tasks)
         for rental in self.rentals:
             speed = speeds.get(rental.number, rental.machine_class.speed)
             for task, count in self.cores.get(rental.number, {}).items():
-                found[task] += speed * count
-        return found
+                capacity[task] += speed * count
+        return capacity
 
     def limits(self, dataflow: DataflowFigures) -> Limits:
         """What the network lets through. Instances on one machine need none, and they are preferred."""
@@ -48,15 +48,15 @@ class Deployment:
             return NO_LIMITS
         power = [self._shares(task) for task in range(len(dataflow.tasks))]
         width = {rental.number: rental.machine_class.bandwidth for rental in self.rentals}
-        found: dict[tuple[int, int], float] = {}
+        limits: dict[tuple[int, int], float] = {}
         for at, parents in enumerate(dataflow.parents):
             for parent in parents:
                 local = sum(min(share, power[at].get(number, 0.0)) for number, share in power[parent].items())
                 if (crossing := 1.0 - local) > 1e-9:  # noqa: PLR2004  rounding
-                    found[parent, at] = sum(width[number] for number in power[parent]) / (
+                    limits[parent, at] = sum(width[number] for number in power[parent]) / (
                         dataflow.event_bytes * crossing
                     )
-        return found
+        return limits
 
     def cost(self, until: float) -> float:
         """What the machines that are rented now cost if all end then."""
@@ -74,7 +74,7 @@ class Deployment:
             if (count := self.cores.get(rental.number, {}).get(task, 0))
         }
         total = sum(power.values())
-        return {number: each / total for number, each in power.items()}
+        return {number: cores / total for number, cores in power.items()}
 
 
 class DeploymentDraft:
@@ -172,9 +172,9 @@ class DeploymentDraft:
         """The relative throughput to expect, what reaches each task and what it does."""
         active = tuple(self.active)
         if self._ideal is None or self._ideal[0] != active or self._ideal[1] is not rates:
-            found = ideal_rates(self.dataflow, active, rates)
-            given = (rate * self.dataflow.alternate(at, active).selectivity for at, rate in enumerate(found))
-            self._ideal = active, rates, found, max(given, default=0.0)
+            reached = ideal_rates(self.dataflow, active, rates)
+            given = (rate * self.dataflow.alternate(at, active).selectivity for at, rate in enumerate(reached))
+            self._ideal = active, rates, reached, max(given, default=0.0)
         ideal = self._ideal[2]
         taken, done = served(self.dataflow, active, rates, self.capacity, self._limits(active, self._ideal[3]))
         return mean_share(self.dataflow, done, ideal), taken, done

@@ -192,8 +192,8 @@ class DataflowFigures:
         derived = {
             "number": number,
             "parents": tuple(parents),
-            "children": tuple(tuple(each) for each in children),
-            "sinks": tuple(at for at, each in enumerate(children) if not each),
+            "children": tuple(tuple(below) for below in children),
+            "sinks": tuple(at for at, below in enumerate(children) if not below),
             "dynamic": tuple(at for at, task in enumerate(self.tasks) if len(task.alternates) > 1),
         }
         for name, value in derived.items():

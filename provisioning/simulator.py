@@ -75,13 +75,13 @@ def performance(seed: int, number: int, steps: int) -> tuple[float, ...]:
     draws = random.Random(f"machine {seed} {number}")  # noqa: S311  keeps no secret
     level = draws.choices(_LEVELS, _WEIGHTS)[0]
     offset = 0.0
-    found = []
+    parts = []
     for _ in range(steps):
         if draws.random() < _SWITCH:
             level = draws.choices(_LEVELS, _WEIGHTS)[0]
         offset = max(-_SPREAD, min(_SPREAD, offset + draws.uniform(-_STRIDE, _STRIDE)))
-        found.append(max(SLOWEST, min(FASTEST, level + offset)))
-    return tuple(found)
+        parts.append(max(SLOWEST, min(FASTEST, level + offset)))
+    return tuple(parts)
 
 
 LEAST_PREDICTED = 0.05
@@ -231,7 +231,9 @@ class _State:
         oracle = world.oracle
         rates = {name: oracle.predicted(name, series, step) for name, series in world.rates.items()}
         unbiased = replace(oracle, bias=0.0)
-        speeds = {number: unbiased.predicted(f"machine {number}", each, step) for number, each in self._traces.items()}
+        speeds = {
+            number: unbiased.predicted(f"machine {number}", trace, step) for number, trace in self._traces.items()
+        }
         return Outlook(
             dataflow=world.dataflow,
             goal=world.goal,
@@ -244,8 +246,10 @@ class _State:
             mean_omega=sum(one.omega for one in self._intervals) / len(self._intervals),
             past_rates=tuple(world.rates_at(at) for at in seen),
             past_speeds=tuple({number: trace[at] for number, trace in self._traces.items()} for at in seen),
-            coming_rates=tuple({name: each[at] for name, each in rates.items()} for at in range(oracle.horizon)),
-            coming_speeds=tuple({number: each[at] for number, each in speeds.items()} for at in range(oracle.horizon)),
+            coming_rates=tuple({name: coming[at] for name, coming in rates.items()} for at in range(oracle.horizon)),
+            coming_speeds=tuple(
+                {number: coming[at] for number, coming in speeds.items()} for at in range(oracle.horizon)
+            ),
         )
 
     def change(self, deployment: Deployment, step: int) -> None:
@@ -278,7 +282,7 @@ class _State:
             self._queues[at] = there - done[at]
             self._arrived[at] += arrived
             self._done[at] += done[at]
-        per_second = [each / seconds for each in done]
+        per_second = [events / seconds for events in done]
         self._omega = mean_share(dataflow, per_second, ideal_rates(dataflow, active, rates))
         all_rates = {name: rates.get(name, 0.0) + waiting for name, waiting in backlog.items()}
         self._intervals.append(

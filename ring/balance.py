@@ -37,10 +37,10 @@ class RingLoad:
 
     def of(self, ring: Ring) -> dict[str, float]:
         """The load of each machine for its size."""
-        found = dict.fromkeys(ring.tokens, 0.0)
+        loads = dict.fromkeys(ring.tokens, 0.0)
         for point, load in self.loads.items():
-            found[ring.owner(point)] += load / self.size(ring.owner(point))
-        return found
+            loads[ring.owner(point)] += load / self.size(ring.owner(point))
+        return loads
 
     def size(self, machine: str) -> float:
         """How much a machine can do."""
@@ -166,13 +166,13 @@ def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: M
     One that was forgotten, whose host others carry since, begins where that goes home to it.
     """
     if machine in carriages and ring.can_begin_at(point := carriages[machine].point):
-        return ring.begun_at(machine, point, [each.point for each in carriages.values()])
+        return ring.begun_at(machine, point, [carriage.point for carriage in carriages.values()])
     hosts: dict[str, list[float]] = {}
-    for host, each in carriages.items():
-        hosts.setdefault(ring.owner(each.point), []).append(loads.get(host, 0.0))
-    several = {name: sum(found) for name, found in sorted(hosts.items()) if len(found) > 1 and any(found)}
+    for host, carriage in carriages.items():
+        hosts.setdefault(ring.owner(carriage.point), []).append(loads.get(host, 0.0))
+    several = {name: sum(own) for name, own in sorted(hosts.items()) if len(own) > 1 and any(own)}
     burdened = max(several, key=several.__getitem__, default="")
-    return ring.joined(machine, burdened, [each.point for each in carriages.values()])
+    return ring.joined(machine, burdened, [carriage.point for carriage in carriages.values()])
 
 
 def _able(fleet: Fleet) -> frozenset[str]:
@@ -185,26 +185,26 @@ def _is_calm(carriages: Mapping[str, Carriage], fleet: Fleet) -> bool:
     if not all(fleet.settled(name) for name, seen in fleet.machines.items() if seen.alive):
         return False
     return all(
-        not each.heir
-        and fleet.home(each) == each.machine
-        and fleet.alive(each.machine, each.root)
-        and each.machine not in fleet.draining
-        for each in carriages.values()
+        not carriage.heir
+        and fleet.home(carriage) == carriage.machine
+        and fleet.alive(carriage.machine, carriage.root)
+        and carriage.machine not in fleet.draining
+        for carriage in carriages.values()
     )
 
 
 def _load(carriages: Mapping[str, Carriage], fleet: Fleet, able: Collection[str]) -> RingLoad:
     at: dict[int, list[Carriage]] = {}
-    for each in carriages.values():
-        at.setdefault(each.point, []).append(each)
+    for carriage in carriages.values():
+        at.setdefault(carriage.point, []).append(carriage)
 
     def may_own(machine: str, point: int) -> bool:
         return machine in able and all(
-            may_have(machine, each, fleet) and fleet.suits(machine, each) for each in at[point]
+            may_have(machine, carriage, fleet) and fleet.suits(machine, carriage) for carriage in at[point]
         )
 
     return RingLoad(
-        loads={point: sum(fleet.loads.get(each.host, 0.0) for each in there) for point, there in at.items()},
+        loads={point: sum(fleet.loads.get(carriage.host, 0.0) for carriage in there) for point, there in at.items()},
         # A machine that has just begun may not have counted its cores.
         sizes={name: max(1.0, seen.cores) for name, seen in fleet.machines.items()},
         may_own=may_own,
@@ -212,14 +212,14 @@ def _load(carriages: Mapping[str, Carriage], fleet: Fleet, able: Collection[str]
 
 
 def _spread(ring: Ring, load: RingLoad, able: Collection[str]) -> Spread:
-    found = load.of(ring)
-    machine = max(sorted(able), key=found.__getitem__)
+    loads = load.of(ring)
+    machine = max(sorted(able), key=loads.__getitem__)
     mean = sum(load.loads.values()) / sum(map(load.size, able))
-    return Spread(machine=machine, highest=found[machine], mean=mean)
+    return Spread(machine=machine, highest=loads[machine], mean=mean)
 
 
 def _best(ring: Ring, load: RingLoad, able: Collection[str], now: Spread) -> tuple[Ring, Spread]:
     """The first ring on the way that is nearly as good as the best one, so that few hosts move."""
-    way = [(each, _spread(each, load, able)) for each in balancing(ring, load)]
+    way = [(candidate, _spread(candidate, load, able)) for candidate in balancing(ring, load)]
     best = min(spread.highest for _, spread in way)
-    return next((each, spread) for each, spread in way if spread.highest <= best + _NEARLY * now.mean)
+    return next((candidate, spread) for candidate, spread in way if spread.highest <= best + _NEARLY * now.mean)

@@ -294,7 +294,7 @@ def _new_carriages(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[
     for name, seen in there.items():
         for host in sorted(seen.hosts):
             begun.setdefault(host, (name, f"machine {name} carries host {host}, and nobody else does"))
-    points = [each.point for each in carriages.values()]
+    points = [carriage.point for carriage in carriages.values()]
     for host, (name, why) in begun.items():
         if host not in carriages:
             points.append(fleet.ring.free_point(name, points))
@@ -303,7 +303,9 @@ def _new_carriages(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[
 
 
 def _changed(carriages: Mapping[str, Carriage], fleet: Fleet) -> Iterator[CarriageTurn]:
-    handing = any(each.heir and state_of(each, fleet) is not CarriageState.LOST for each in carriages.values())
+    handing = any(
+        carriage.heir and state_of(carriage, fleet) is not CarriageState.LOST for carriage in carriages.values()
+    )
     for _, carriage in sorted(carriages.items()):
         for rule in CARRIAGE_RULES[state_of(carriage, fleet)]:
             if rule is begun and handing:

@@ -124,16 +124,16 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
     )
     if state.rest_until is not None and now < state.rest_until:
         return state, None
-    found = None
+    scale = None
     if short and _held(state.short_since, now, hold) and len(use.added) < use.most:
-        found = HostScale(act=ScaleAct.ADD, machine=_free_name(use), why=f"{short}, for {hold:g} s")
+        scale = HostScale(act=ScaleAct.ADD, machine=_free_name(use), why=f"{short}, for {hold:g} s")
     elif spare and not short and _held(state.spare_since, now, rest) and not use.leaving:
         why = (
             f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(spare):g} that are "
             f"left without {spare}, which has {use.load_of(spare):.2f} to do, for {rest:g} s"
         )
-        found = HostScale(act=ScaleAct.REMOVE, machine=spare, why=why)
-    return (state if found is None else replace(state, rest_until=now + rest)), found
+        scale = HostScale(act=ScaleAct.REMOVE, machine=spare, why=why)
+    return (state if scale is None else replace(state, rest_until=now + rest)), scale
 
 
 def _shortage(use: FleetUse) -> str:
@@ -164,14 +164,14 @@ def _removable(use: FleetUse) -> Iterator[str]:
 def _fits_without(name: str, use: FleetUse) -> bool:
     """Whether each of its hosts would go to a machine with room for it, and copies would still have their machines."""
     fleet = replace(use.fleet, draining=use.fleet.draining | {name})
-    staying = [each for each in use.staying if each != name]
+    staying = [machine for machine in use.staying if machine != name]
     if use.fleet.replicas and name in use.staying and len(staying) <= use.fleet.replicas:
         return False
-    loads = {each: use.load_of(each) for each in staying}
-    for host, each in sorted(use.carriages.items()):
-        if each.machine == name:
-            to = wanted(each, fleet)
-            if to not in loads or not fleet.suits(to, each):
+    loads = {machine: use.load_of(machine) for machine in staying}
+    for host, carriage in sorted(use.carriages.items()):
+        if carriage.machine == name:
+            to = wanted(carriage, fleet)
+            if to not in loads or not fleet.suits(to, carriage):
                 return False
             loads[to] += fleet.loads.get(host, 0.0)
             if loads[to] > CROWDED * use.cores_of(to):
@@ -183,7 +183,7 @@ def _free_name(use: FleetUse) -> str:
     """The first name that no machine has, and whose host, if it is still there from before, would go home to it."""
     carriages, ring = use.carriages, use.fleet.ring
     used = {*use.added, *use.fleet.machines, *ring.tokens}
-    used |= {host for host, each in carriages.items() if not ring.can_begin_at(each.point)}
+    used |= {host for host, carriage in carriages.items() if not ring.can_begin_at(carriage.point)}
     return next(name for number in range(1, len(used) + 2) if (name := f"added-{number}") not in used)
 
 

@@ -15,7 +15,7 @@ def first_fit(problem: GroupingProblem) -> Grouping:
     partition = Partition(layout)
     groups: list[int] = []
     for node in sorted(range(layout.count), key=lambda each: (-len(layout.near[each]), each)):
-        near = {partition.of[each] for each in layout.near[node]}
+        near = {partition.group_of[each] for each in layout.near[node]}
         ordered = sorted(groups, key=lambda group: (group not in near, groups.index(group)))
         to = next((group for group in ordered if partition.joins(node, group)), None)
         if to is None:

@@ -33,16 +33,16 @@ def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) 
     left = list(range(layout.count))
     while left:
         image = draw.choice(
-            [at for at in range(len(layout.images)) if any(layout.may[node] >> at & 1 for node in left)]
+            [at for at in range(len(layout.images)) if any(layout.masks[node] >> at & 1 for node in left)]
         )
-        able = [node for node in left if layout.may[node] >> image & 1]
+        able = [node for node in left if layout.masks[node] >> image & 1]
         allowance.spend(4 * len(left))
         first, *others = draw.sample(able, draw.randint(1, len(able)))
-        group = partition.of[first]
+        group = partition.group_of[first]
         partition.set_image(group, image)
         gone = {first}
         for other in others:
-            if partition.joins(group, partition.of[other]):
+            if partition.joins(group, partition.group_of[other]):
                 partition.move((other,), group)
                 gone.add(other)
         left = [node for node in left if node not in gone]

@@ -37,13 +37,13 @@ class BuiltRule:
     """An alternate for the stream of a dynamic task; for a guarded stream, whether it is open."""
 
 
-def value_of(name: str, of: str, *, factor: float = 1.0, plus: float = 0.0, otherwise: float) -> BuiltValue:
+def value_of(name: str, field_name: str, *, factor: float = 1.0, plus: float = 0.0, otherwise: float) -> BuiltValue:
     """A value from a field of the newest event of a name, and another before any came.
 
     >>> value_of("errors", "mse", factor=-1.0, plus=1.0, otherwise=0.6).form
     {'event': 'errors', 'field': 'mse', 'factor': -1.0, 'plus': 1.0, 'otherwise': 0.6}
     """
-    return BuiltValue(form={"event": name, "field": of, "factor": factor, "plus": plus, "otherwise": otherwise})
+    return BuiltValue(form={"event": name, "field": field_name, "factor": factor, "plus": plus, "otherwise": otherwise})
 
 
 def alternate(  # noqa: PLR0913 - an alternate has as many parts, most with defaults

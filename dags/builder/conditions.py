@@ -184,14 +184,14 @@ def sequence(*conditions: BuiltCondition, within: float) -> BuiltCondition:
     """The conditions came to hold one after the other, all within so many seconds."""
     if len(conditions) < _FEWEST_IN_SEQUENCE:
         raise BuildError("a sequence", f"it has {len(conditions)} of the two or more that it needs", "add conditions")
-    return BuiltCondition(form={"sequence": [each.form for each in conditions], "within": within})
+    return BuiltCondition(form={"sequence": [condition.form for condition in conditions], "within": within})
 
 
 def _joined(word: str, *conditions: BuiltCondition) -> BuiltCondition:
     """Conditions under one word, flat, so that `a & b & c` is one list of three."""
     parts: list[Form] = []
-    for each in conditions:
-        parts += each.form.get(word, [each.form])
+    for condition in conditions:
+        parts += condition.form.get(word, [condition.form])
     return BuiltCondition(form={word: parts})
 
 

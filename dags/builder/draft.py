@@ -106,7 +106,7 @@ class ProgramDraft:
     def ids(self) -> Sequence[str]:
         """The id of each task. Those without a name get the first one that is free, in the order of steps."""
         taken, tried = set(self.names), Counter[str]()
-        found: list[str] = []
+        ids: list[str] = []
         for task in self.tasks:
             name = task.name or task.stem
             while task.name is None and name in taken:
@@ -114,8 +114,8 @@ class ProgramDraft:
                 tried[task.stem] = max(2, tried[task.stem] + 1)
                 name = f"{task.stem}-{tried[task.stem]}"
             taken.add(name)
-            found.append(name)
-        return found
+            ids.append(name)
+        return ids
 
     def events(self) -> Iterator[tuple[str, str]]:
         """The names of domain events that guards and values speak of, each with the step."""

@@ -66,12 +66,12 @@ class Program:
         step = "the policy"
         if self._policy is not None:
             raise BuildError(step, "the program has one already", "say all of it in one call")
-        names = [each.name for each in rules]
-        if repeated := sorted({each for each in names if names.count(each) > 1}):
+        names = [rule.name for rule in rules]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise BuildError(step, f"two rules are named {repeated[0]!r}", "give each rule a name of its own")
         self._events = dict(events or {})
-        for name, each in self._events.items():
-            if isinstance(each, BuiltOutput) and each.draft is not self._draft:
+        for name, output in self._events.items():
+            if isinstance(output, BuiltOutput) and output.draft is not self._draft:
                 remedy = "name it as an OtherOutput with its dataflow"
                 raise BuildError(step, f"the event {name!r} is an output of another program", remedy)
         given = {"throughput": throughput, "tolerance": tolerance, "latency": latency, "cores": cores}
@@ -82,8 +82,8 @@ class Program:
         """The document. Raises `BuildError` at a step that is unfinished or names what is not there."""
         made = self._draft.document()
         used = list(self._draft.events())
-        for each in self._rules:
-            used += [(name, f"the rule {each.name!r}") for name in events_in(each.when.form)]
+        for rule in self._rules:
+            used += [(name, f"the rule {rule.name!r}") for name in events_in(rule.when.form)]
         for name, step in used:
             known_among(step, "event", name, self._events)
         if self._policy is None:
@@ -91,9 +91,9 @@ class Program:
         ids = self._draft.ids()
         policy = dict(self._policy)
         if self._events:
-            policy["events"] = {name: _event_form(each, ids) for name, each in sorted(self._events.items())}
+            policy["events"] = {name: _event_form(output, ids) for name, output in sorted(self._events.items())}
         if self._rules:
-            policy["rules"] = [self._rule_form(each, ids) for each in self._rules]
+            policy["rules"] = [self._rule_form(rule, ids) for rule in self._rules]
         return {**made, "policy": policy}
 
     def text(self) -> str:
@@ -112,7 +112,7 @@ class Program:
                 raise BuildError(step, f"it chooses for {stream!r}", "give a stream of this program")
             if isinstance(choice, str):
                 alternates = self._draft.tasks[stream.task].form.get("alternates", ())
-                known_among(step, "alternate", choice, (each["name"] for each in alternates))
+                known_among(step, "alternate", choice, (alternate["name"] for alternate in alternates))
                 chosen[ids[stream.task]] = choice
             else:
                 chosen |= dict.fromkeys(self._paths(step, stream, ids), choice)
@@ -127,17 +127,17 @@ class Program:
             if origin.when is not None
         ]
         between = Counter((origin.task, number) for origin, number, _ in every)
-        found: list[str] = []
+        names: list[str] = []
         for origin, number, port in every:
             if origin in stream.origins:
                 begin, end = ids[origin.task], ids[number]
                 if between[origin.task, number] > 1:
                     # Two paths between the same tasks differ by their ports.
                     begin, end = f"{begin}.{origin.port or 'out'}", f"{end}.{port or 'in'}"
-                found.append(f"{begin}>{end}")
-        if not found:
+                names.append(f"{begin}>{end}")
+        if not names:
             raise BuildError(step, "it opens or closes a stream without a guard", "give the stream that 'when' returns")
-        return found
+        return names
 
 
 def _event_form(given: BuiltOutput | OtherOutput, ids: Sequence[str]) -> dict[str, str]:

@@ -41,9 +41,9 @@ def routes(expressions: Sequence[str]) -> Iterator[str]:
     ['(t > 30)', '((t > 30) is null or not (t > 30))']
     """
     before: list[str] = []
-    for each in expressions:
-        yield " and ".join([*before, f"({each})"])
-        before.append(f"(({each}) is null or not ({each}))")
+    for expression in expressions:
+        yield " and ".join([*before, f"({expression})"])
+        before.append(f"(({expression}) is null or not ({expression}))")
     yield " and ".join(before)
 
 
@@ -93,20 +93,20 @@ class BuiltStream:
 
     def merge(self, *others: "BuiltStream") -> "BuiltStream":
         """The events of all these streams as they arrive. It needs no task of its own."""
-        found = list(self.origins)
+        origins = list(self.origins)
         for other in others:
             for origin in self._known("merge", other).origins:
-                if any(each[:2] == origin[:2] for each in found):
+                if any(known[:2] == origin[:2] for known in origins):
                     step = self.draft.step("merge")
                     raise BuildError(step, "a stream is joined to it twice", "merge each stream once")
-                found.append(origin)
-        return replace(self, origins=tuple(found))
+                origins.append(origin)
+        return replace(self, origins=tuple(origins))
 
     def split(self, *expressions: str) -> "tuple[BuiltStream, ...]":
         """A stream for each expression, and one for the rest: an event goes where the first true expression is."""
         if not expressions:
             raise BuildError(self.draft.step("split"), "it has no expressions", "give one for each stream but the last")
-        return tuple(self._then("split", "where", {"expression": each}) for each in routes(expressions))
+        return tuple(self._then("split", "where", {"expression": route}) for route in routes(expressions))
 
     def window(
         self, events: int | None = None, *, time: str | None = None, seconds: float | None = None, lateness: float = 0.0
@@ -146,24 +146,24 @@ class BuiltStream:
     ) -> "BuiltStream":
         """A task with alternates, of which one at a time is active; `first` is so at the beginning."""
         step = self.draft.step("dynamic", name)
-        names = [each.name for each in alternates]
+        names = [alternate.name for alternate in alternates]
         if len(names) < _FEWEST_ALTERNATES:
             raise BuildError(step, f"it has {len(names)} of the two or more alternates", "add some, or use process")
-        if repeated := sorted({each for each in names if names.count(each) > 1}):
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
             message = f"two alternates are named {repeated[0]!r}"
             raise BuildError(step, message, "give each alternate a name of its own")
         if first is not None:
             known_among(step, "alternate", first, names)
-        form: dict[str, Any] = {"alternates": [_alternate_form(step, each) for each in alternates]}
+        form: dict[str, Any] = {"alternates": [_alternate_form(step, alternate) for alternate in alternates]}
         form |= present({"first": first, "switch": switch})
         return self._add("dynamic", "dynamic", form, ports=ports or {}, name=name)
 
     def when(self, condition: BuiltGuard | BuiltCondition) -> "BuiltStream":
         """The same stream by a path that is taken while a guard is open."""
-        if any(each.when is not None for each in self.origins):
+        if any(origin.when is not None for origin in self.origins):
             step = self.draft.step("when")
             raise BuildError(step, "the stream is guarded already", "join both conditions with '&' in one guard")
-        return replace(self, origins=tuple(each._replace(when=guard(condition)) for each in self.origins))
+        return replace(self, origins=tuple(origin._replace(when=guard(condition)) for origin in self.origins))
 
     def port(self, name: str) -> "BuiltStream":
         """What leaves the same task at another output port."""
@@ -214,13 +214,15 @@ class BuiltStream:
             step = self.draft.step(operator, name)
             raise BuildError(step, "the stream itself enters at 'in'", "merge the other one, or name another port")
         entering: dict[str | None, BuiltStream] = {"in" if ports else None: self}
-        entering |= {port: self._known(operator, each) for port, each in (ports or {}).items()}
+        entering |= {port: self._known(operator, stream) for port, stream in (ports or {}).items()}
         task = BuiltTask(
             operator=operator,
             stem=stem_of(stem),
             name=name,
             form=form,
-            entrances=tuple(BuiltEntrance(origin, port) for port, each in entering.items() for origin in each.origins),
+            entrances=tuple(
+                BuiltEntrance(origin, port) for port, stream in entering.items() for origin in stream.origins
+            ),
             is_sink=is_sink,
         )
         return BuiltStream(draft=self.draft, origins=(Origin(self.draft.add(task), None),))
@@ -288,7 +290,7 @@ class StreamWindow:
         self._is_of("join", "time", "give time and seconds, or use collect")
         if not self.by or not others:
             raise BuildError(self.step, "join lacks a key or other streams", "call group_by first, and name streams")
-        values = [value, *(each for _, each in others)]
+        values = [value, *(other for _, other in others)]
         if len(set(values)) < len(values):
             raise BuildError(self.step, f"join has two values of one name in {values}", "rename one with project")
         keep = (*self.by, *([] if self.time in self.by or self.time is None else [self.time]))

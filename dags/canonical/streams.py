@@ -81,7 +81,7 @@ def _join(
     types: Sequence[AnyTaskType | None],
 ) -> Wire | list[Problem]:
     problems: list[Problem] = []
-    found: list[tuple[int, str]] = []
+    ends: list[tuple[int, str]] = []
     for end, task, port in ((_FROM, stream.origin, stream.from_port), (_TO, stream.to, stream.to_port)):
         if task not in positions:
             if task not in ambiguous:
@@ -92,13 +92,13 @@ def _join(
             if isinstance(named, Problem):
                 problems.append(named)
             else:
-                found.append((positions[task], named))
+                ends.append((positions[task], named))
     if stream.origin == stream.to and stream.to not in ambiguous:
         message = f"the stream leads from {quoted(stream.to)} to itself"
         problems.append(problem_at("self-loop", message, "remove it; a dataflow has no cycles", "streams", i))
-    if problems or len(found) < 2:  # noqa: PLR2004 - a stream has two ends
+    if problems or len(ends) < 2:  # noqa: PLR2004 - a stream has two ends
         return problems
-    (origin, from_port), (to, to_port) = found
+    (origin, from_port), (to, to_port) = ends
     return Wire(origin, from_port, to, to_port)
 
 

@@ -63,12 +63,12 @@ def find_types(draft: DraftDocument) -> DraftDocument:
             types.append(None)
             continue
         if form.type not in known:
-            found = ask(i, form.type, draft.catalogue.find, form.type)
-            if isinstance(found, Problem):
-                problems.append(found)
+            kind = ask(i, form.type, draft.catalogue.find, form.type)
+            if isinstance(kind, Problem):
+                problems.append(kind)
                 types.append(None)
                 continue
-            known[form.type] = found
+            known[form.type] = kind
         types.append(known[form.type])
         if types[-1] is None:
             unknown[i] = form.type
@@ -180,22 +180,22 @@ def _config_problems(task: int, given: dict[str, Any], kind: AnyTaskType, error:
         remedy = "compare it with the schema of the type"
         return [problem_at("too-many-problems", message, remedy, "tasks", task, "config")]
     findings = error.errors(include_url=False, include_input=False)
-    problems = (_config_problem(task, given, kind, found) for found in findings)
+    problems = (_config_problem(task, given, kind, detail) for detail in findings)
     return [problem for problem in problems if problem is not None]
 
 
-def _config_problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem | None:
-    within, value = place_in_config(found, given)
+def _config_problem(task: int, given: Any, kind: AnyTaskType, detail: ErrorDetails) -> Problem | None:
+    within, value = place_in_config(detail, given)
     place = ("tasks", task, "config", *within)
-    if found["type"] == "too_short" and len(value) >= found["ctx"]["min_length"]:
+    if detail["type"] == "too_short" and len(value) >= detail["ctx"]["min_length"]:
         # An array with bad entries also counts as too short, which is no problem of its own.
         return None
-    if found["type"] == "int_type" and isinstance(value, float) and value.is_integer():
+    if detail["type"] == "int_type" and isinstance(value, float) and value.is_integer():
         message = "the integer is beyond ±2^53, where JSON numbers lose digits"
         return problem_at("integer-too-large", message, "use a smaller one", *place)
     # The known fields are those of the config itself; they are unknown for nested objects.
     fields = kind.config.model_fields.items() if len(within) == 1 else ()
-    return problem_at(*describe_error(found, [field.alias or name for name, field in fields]), *place)
+    return problem_at(*describe_error(detail, [field.alias or name for name, field in fields]), *place)
 
 
 def find_sources(draft: DraftDocument) -> DraftDocument:
@@ -209,17 +209,17 @@ def find_sources(draft: DraftDocument) -> DraftDocument:
     texts = list(draft.config_texts)
     unknown: dict[int, str] = {}
     for i, (kind, config) in enumerate(zip(draft.types, draft.configs, strict=True)):
-        found = None
+        source = None
         if kind is not None and kind.is_source and isinstance(config, NamesSource):
             named = draft.sources.get(config.source)
             if named is not None and named.visible_to(draft.tenant):
-                found = named
+                source = named
                 # Tenants may know a source by different names; the registered name counts.
-                if found.name != config.source:
-                    texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
+                if source.name != config.source:
+                    texts[i] = canonical_json(config.model_copy(update={"source": source.name}), draft.tenant)
             else:
                 unknown[i] = config.source
-        registered.append(found)
+        registered.append(source)
     problems = _unknown_sources(draft, unknown) if unknown else ()
     return replace(
         draft, registered=tuple(registered), config_texts=tuple(texts), problems=(*draft.problems, *problems)

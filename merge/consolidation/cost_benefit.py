@@ -38,9 +38,9 @@ class Saves:
         >>> Saves(sharing=0.1, packing=0.4, defragmenting=0.0).most
         'packing'
         """
-        found = {"sharing": self.sharing, "packing": self.packing, "defragmenting": self.defragmenting}
-        name = max(found, key=lambda each: found[each])
-        return name if found[name] > 0.0 else ""
+        savings = {"sharing": self.sharing, "packing": self.packing, "defragmenting": self.defragmenting}
+        name = max(savings, key=savings.__getitem__)
+        return name if savings[name] > 0.0 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ class Regime:
     @property
     def ahead(self) -> float:
         """Cores that sharing saves more than packing does."""
-        found = self.saves
-        return found.sharing - found.packing
+        saves = self.saves
+        return saves.sharing - saves.packing
 
     def _fewest(self, work: float) -> float:
         room = (self.pace / 2 - self.batch) / self.pace

@@ -48,10 +48,10 @@ def planned_groups(ground: PlacementBoard, present: list[Group], ruled: list[Gro
     if _cost(problem, ruled) is None:
         return ruled
     try:
-        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
+        grouping = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=SECONDS))
     except NoGrouping:
         return ruled
-    planned = [downwards(tasks[Instance(int(each))] for each in group.tasks) for group in found.groups]
+    planned = [downwards(tasks[Instance(int(task))] for task in group.tasks) for group in grouping.groups]
     costs = [(cost, groups) for groups in (present, ruled, planned) if (cost := _cost(problem, groups)) is not None]
     least = min(cost for cost, _ in costs)
     return next(groups for cost, groups in costs if cost <= least + _ROUNDING)
@@ -70,13 +70,13 @@ def problem_anew(ground: PlacementBoard, tasks: Iterable[RunningTask]) -> Groupi
 
 def as_grouped(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[TaskGroup, ...] | None:
     """Running tasks in groups as an answer to a problem; None if no image offers the tags of one."""
-    found = []
+    grouped = []
     for group in groups:
-        image = next((each.name for each in problem.images if tags_of(group) <= each.tags), None)
+        image = next((image.name for image in problem.images if tags_of(group) <= image.tags), None)
         if image is None:
             return None
-        found.append(TaskGroup(image=image, tasks=tuple(sorted(task.instance for task in group))))
-    return arranged(problem, found)
+        grouped.append(TaskGroup(image=image, tasks=tuple(sorted(task.instance for task in group))))
+    return arranged(problem, grouped)
 
 
 def _cost(problem: GroupingProblem, groups: Sequence[Group]) -> float | None:
@@ -144,14 +144,16 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     If it is to be planned, tasks run together as planning finds it where that costs less; not with several roots.
     """
     ground = PlacementBoard(running.tasks, jobs, hosts, costs)
-    joined = [frozenset(each) for each in nx.weakly_connected_components(jobs.streams_between())]
+    joined = [frozenset(component) for component in nx.weakly_connected_components(jobs.streams_between())]
     # With them are those with parts of the same running DAGs, which bridges join to them.
     apart = frozenset[JobId]().union(*(together for together in joined if any(job in apart for job in together)))
     planned = planned and not ground.roots.several
-    found = _consolidated(running, ground, apart, shared, planned=planned)
-    if ground.roots.keeps(running.tasks, jobs, found):
-        return found
-    spanning = frozenset().union(*(each for each in joined if len({root_of(ground, job) for job in each}) > 1))
+    assignment = _consolidated(running, ground, apart, shared, planned=planned)
+    if ground.roots.keeps(running.tasks, jobs, assignment):
+        return assignment
+    spanning = frozenset().union(
+        *(together for together in joined if len({root_of(ground, job) for job in together}) > 1)
+    )
     return _consolidated(running, ground, apart | spanning, shared, planned=planned)
 
 
@@ -181,11 +183,13 @@ def _consolidated(
         for group in _target(running, own, there, settled.keys(), planned=planned)
     }
     stays = {settled[group].id: settled[group] for group in target if group in settled}
-    stays |= {job: replace(each, active=frozenset(), busy=0.0) for job, each in concerned.items() if job in shared}
+    stays |= {
+        job: replace(present, active=frozenset(), busy=0.0) for job, present in concerned.items() if job in shared
+    }
     return regrouped(
         running,
         ground,
-        stays | {job: each for job, each in jobs.jobs.items() if job not in concerned},
+        stays | {job: present for job, present in jobs.jobs.items() if job not in concerned},
         (group for instances, group in target.items() if instances not in settled),
     )
 
@@ -214,12 +218,12 @@ def _by_root(ground: PlacementBoard, jobs: Mapping[JobId, Job]) -> list[tuple[Pl
     """The jobs by root, each with a board that has the hosts of this root only; none where all of them are away."""
     if not ground.roots.several:
         return [(ground, jobs)]
-    found: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
+    by_root: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
     for job in jobs.values():
-        found[root_of(ground, job.id)][job.id] = job
+        by_root[root_of(ground, job.id)][job.id] = job
     return [
         (PlacementBoard(ground.running, ground.jobs, hosts, ground.costs), there)
-        for root, there in sorted(found.items())
+        for root, there in sorted(by_root.items())
         if (hosts := ground.roots.there(root))
     ]
 
@@ -345,7 +349,7 @@ def _dearest(
     bridges = Counter(bridge.to for bridge in forwarded(running, jobs))
 
     def price(job: JobId) -> tuple[float, JobId]:
-        still = sum(sizes[each] for each in in_job[job])
+        still = sum(sizes[number] for number in in_job[job])
         paused = len(jobs.jobs[job].paused) * costs.paused
         return -(costs.cores(0.0) + bridges[job] * costs.bridge + paused) / max(1, still), job
 
@@ -353,15 +357,15 @@ def _dearest(
 
 
 def _packed(
-    found: Iterable[JobId], in_job: Mapping[JobId, Iterable[int]], sizes: list[int], most: int
+    order: Iterable[JobId], in_job: Mapping[JobId, Iterable[int]], sizes: list[int], most: int
 ) -> Iterator[frozenset[int]]:
     """Bodies together, of one job after the other, as long as they have no more tasks than that."""
     done: set[int] = set()
     together: set[int] = set()
     size = 0
-    for job in found:
+    for job in order:
         new = set(in_job[job]) - together - done
-        more = sum(sizes[each] for each in new)
+        more = sum(sizes[number] for number in new)
         if more > most:
             done |= new
             yield frozenset(new)

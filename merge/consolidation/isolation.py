@@ -41,7 +41,7 @@ def quarantine_of(tenants: Iterable[str], quarantined: Container[str]) -> str:
 
 def in_quarantine(running: RunningGraph, quarantined: Container[str]) -> Mapping[Instance, str]:
     """The tasks in quarantine, each with the tenant in whose jobs it runs."""
-    return {each: min(running.tenants_of(each)) for each in running.only_for(quarantined)}
+    return {instance: min(running.tenants_of(instance)) for instance in running.only_for(quarantined)}
 
 
 def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and who takes part, are seven things
@@ -64,9 +64,9 @@ def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and 
         leaving = _leaving(running, there, quarantined, own.get(job, ""))
         if leaving and job not in apart and (ground := _ground(running, jobs, hosts, costs, there)) is not None:
             groups = _leaving_groups(running, ground, leaving)
-            found = regrouped(running, ground, _staying(running, ground, there, leaving.keys()), groups)
-            if Roots(hosts).keeps(running.tasks, jobs, found):
-                return found
+            assignment = regrouped(running, ground, _staying(running, ground, there, leaving.keys()), groups)
+            if Roots(hosts).keeps(running.tasks, jobs, assignment):
+                return assignment
     return None
 
 
@@ -81,12 +81,14 @@ def _ground(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Cos
 
 def _leaving(running: RunningGraph, job: Job, quarantined: Mapping[Instance, str], own: str) -> Mapping[Instance, str]:
     """The tasks that leave a job, each with the tenant in whose jobs it runs from then on."""
-    leaving = {each: quarantined[each] for each in sorted(job.active) if quarantined.get(each, own) != own}
-    if not any(running.tasks[each].inputs for each in leaving):
+    leaving = {
+        instance: quarantined[instance] for instance in sorted(job.active) if quarantined.get(instance, own) != own
+    }
+    if not any(running.tasks[instance].inputs for instance in leaving):
         # Of a source the job has nothing to run.
         return {}
     rest = job.active - leaving.keys()
-    if not any(running.tasks[each].inputs for each in rest):
+    if not any(running.tasks[instance].inputs for instance in rest):
         # What nobody reads there any more goes along, so that the job can stop.
         leaving |= dict.fromkeys(sorted(rest), min(leaving.values()))
     return leaving
@@ -96,20 +98,22 @@ def _staying(
     running: RunningGraph, ground: PlacementBoard, job: Job, leaving: AbstractSet[Instance]
 ) -> Mapping[JobId, Job]:
     """The jobs as they are without what leaves one."""
-    others = {each: other for each, other in ground.jobs.jobs.items() if each != job.id}
+    others = {id_: other for id_, other in ground.jobs.jobs.items() if id_ != job.id}
     rest = job.active - leaving
     if not rest:
         return others
-    return others | {job.id: replace(job, active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest)))}
+    return others | {
+        job.id: replace(job, active=rest, busy=ground.work(running.tasks[instance] for instance in sorted(rest)))
+    }
 
 
 def _leaving_groups(running: RunningGraph, ground: PlacementBoard, leaving: Mapping[Instance, str]) -> list[Group]:
     """The tasks that leave, grouped by the job that they get: no two tenants' in one."""
-    found: list[Group] = []
+    groups: list[Group] = []
     for tenant in sorted(set(leaving.values())):
-        tasks = downwards(running.tasks[each] for each, whose in leaving.items() if whose == tenant)
-        found += bundled((pieces(part, ground) for part in connected_parts(tasks)), ground)
-    return found
+        tasks = downwards(running.tasks[instance] for instance, whose in leaving.items() if whose == tenant)
+        groups += bundled((pieces(part, ground) for part in connected_parts(tasks)), ground)
+    return groups
 
 
 def overloaded(
@@ -120,12 +124,12 @@ def overloaded(
     Only those for which their own tasks account. Batches may also be slow because a host has too much to do; then they
     would be as slow in any other job.
     """
-    found = [
+    overfull = [
         job
         for job, seconds in batch_seconds.items()
         if job in jobs.jobs and not costs.bears(seconds) and not costs.holds(*_fullest(running, jobs.jobs[job], costs))
     ]
-    return tuple(sorted(found, key=lambda job: (-batch_seconds[job], job)))
+    return tuple(sorted(overfull, key=lambda job: (-batch_seconds[job], job)))
 
 
 def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by what was measured, are six things
@@ -142,14 +146,14 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     `batch_seconds` has the measured ones. A job that is apart is left alone: it is still catching up.
     """
     hosts = tuple(hosts)
-    splitting = {each.job for each in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
+    splitting = {rescale.job for rescale in rescaled(running, jobs, hosts, costs, batch_seconds, apart=apart)}
     for job in overloaded(running, jobs, costs, batch_seconds):
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
             ground = _ground(running, jobs, hosts, measured, jobs.jobs[job])
-            found = None if ground is None else _isolated(running, ground, jobs.jobs[job])
-            if found is not None and Roots(hosts).keeps(running.tasks, jobs, found):
-                return found
+            assignment = None if ground is None else _isolated(running, ground, jobs.jobs[job])
+            if assignment is not None and Roots(hosts).keeps(running.tasks, jobs, assignment):
+                return assignment
     return None
 
 
@@ -174,7 +178,7 @@ def _as_measured(running: RunningGraph, job: Job, costs: Costs, seconds: float) 
     """The costs, with the tasks of a job as much dearer as its batches take longer than these would account for."""
     work, _ = _fullest(running, job, costs)
     dearer = max(1.0, (seconds - costs.batch) / costs.pace / work) if work else 1.0
-    return replace(costs, busy={**costs.busy, **{each: costs.busy[each] * dearer for each in job.active}})
+    return replace(costs, busy={**costs.busy, **{instance: costs.busy[instance] * dearer for instance in job.active}})
 
 
 def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Group]:

@@ -102,10 +102,12 @@ def filled(layout: NodeLayout, allowance: SearchAllowance | None = None) -> Part
     while filling.left and not filling.allowance.is_spent:
         # A task that no image has cores for goes beyond the limit of one.
         candidates = tuple(filling.candidates()) or tuple(filling.candidates(within=False))
-        image, found = max(candidates, key=lambda each: (sum(one < layout.count for one in each[1]), -each[0]))
-        group = partition.move(found, partition.of[found[0]] if found[0] >= layout.count else NEW)
+        image, nodes = max(
+            candidates, key=lambda candidate: (sum(one < layout.count for one in candidate[1]), -candidate[0])
+        )
+        group = partition.move(nodes, partition.group_of[nodes[0]] if nodes[0] >= layout.count else NEW)
         partition.set_image(group, image)
-        filling.close(image, found)
+        filling.close(image, nodes)
     settle_images(partition)
     return partition
 
@@ -124,47 +126,47 @@ class _Filling:
         """The present groups that come next."""
         self._ready: list[tuple[int, int]] = []
         """The tasks that come next, those with least work first."""
-        for each in range(layout.nodes):
-            self._free(each)
+        for node in range(layout.nodes):
+            self._free(node)
         self._taken = [0] * len(layout.images)
-        for each in range(layout.count, layout.nodes):
-            self._taken[next(layout.images_in(layout.may[each]))] += layout.work[each] + layout.batch
+        for node in range(layout.count, layout.nodes):
+            self._taken[next(layout.images_in(layout.masks[node]))] += layout.work[node] + layout.batch
 
     def close(self, image: int, group: list[int]) -> None:
         self.left.difference_update(group)
         self._taken[image] += self._more(group)
-        for each in group:
-            entry = self._layout.work[each], each
+        for node in group:
+            entry = self._layout.work[node], node
             at = bisect_left(self._ready, entry)
             if self._ready[at : at + 1] == [entry]:
                 del self._ready[at]
-        self._anchors = [each for each in self._anchors if each in self.left]
-        for each in group:
-            for child in self._layout.children[each]:
+        self._anchors = [anchor for anchor in self._anchors if anchor in self.left]
+        for node in group:
+            for child in self._layout.children[node]:
                 self._waits[child] -= 1
                 if child in self.left:
                     self._free(child)
 
-    def _free(self, each: int) -> None:
-        if not self._waits[each]:
-            if each >= self._layout.count:
-                self._anchors.append(each)
+    def _free(self, node: int) -> None:
+        if not self._waits[node]:
+            if node >= self._layout.count:
+                self._anchors.append(node)
             else:
-                insort(self._ready, (self._layout.work[each], each))
+                insort(self._ready, (self._layout.work[node], node))
 
     def candidates(self, *, within: bool = True) -> Iterator[tuple[int, list[int]]]:
         """What each image, and each group that is there, could take of what comes next; within limits or beyond."""
         layout = self._layout
         self.allowance.spend(len(self._ready))
         able = 0
-        for mask in {layout.may[each] for _, each in self._ready}:
+        for mask in {layout.masks[node] for _, node in self._ready}:
             able |= mask
-        for each in self._anchors:
-            image = next(layout.images_in(layout.may[each]))
-            yield image, self._grown(image, [each], within=within)
+        for group in self._anchors:
+            image = next(layout.images_in(layout.masks[group]))
+            yield image, self._grown(image, [group], within=within)
         for image in layout.images_in(able):
-            if found := self._grown(image, [], within=within):
-                yield image, found
+            if anchor := self._grown(image, [], within=within):
+                yield image, anchor
 
     def _grown(self, image: int, group: list[int], *, within: bool) -> list[int]:
         """A group grown by what waits for nothing but itself, the least work first."""
@@ -172,16 +174,16 @@ class _Filling:
         freed: list[tuple[int, int]] = []
         unmet: dict[int, int] = {}
         self._unlock(group, unmet, freed)
-        place, work, owner, looked = 0, sum(layout.work[each] for each in group), "", 0
+        place, work, owner, looked = 0, sum(layout.work[node] for node in group), "", 0
         anchor = group[0] if group else None
         owner = "" if anchor is None else layout.owner[anchor]
         running = anchor is not None
         while freed or place < len(self._ready):
             if not freed or (place < len(self._ready) and self._ready[place] < freed[0]):
-                more, each = self._ready[place]
+                more, node = self._ready[place]
                 place += 1
             else:
-                more, each = heapq.heappop(freed)
+                more, node = heapq.heappop(freed)
             looked += 1
             if running and work + more > layout.capacity:
                 # All others have as much work or more.
@@ -189,28 +191,28 @@ class _Filling:
             cores = work + more + (layout.batch if anchor is None else -layout.work[anchor])
             if within and limit is not None and self._taken[image] + cores > limit:
                 break
-            if not layout.may[each] >> image & 1 or (owner and layout.owner[each] and owner != layout.owner[each]):
+            if not layout.masks[node] >> image & 1 or (owner and layout.owner[node] and owner != layout.owner[node]):
                 continue
             if anchor is not None and not layout.takes_more(anchor):
                 continue
-            group, work, running, owner = [*group, each], work + more, True, owner or layout.owner[each]
-            self._unlock([each], unmet, freed)
+            group, work, running, owner = [*group, node], work + more, True, owner or layout.owner[node]
+            self._unlock([node], unmet, freed)
         self.allowance.spend(looked + len(group) ** 2 // 8)
         return group
 
     def _unlock(self, nodes: list[int], unmet: dict[int, int], freed: list[tuple[int, int]]) -> None:
         """Have the tasks wait no longer that wait for nothing but a group, of which these nodes are new."""
         layout = self._layout
-        for each in nodes:
-            for child in layout.children[each]:
+        for node in nodes:
+            for child in layout.children[node]:
                 unmet[child] = unmet.get(child, self._waits[child]) - 1
                 if not unmet[child] and child < layout.count:
                     heapq.heappush(freed, (layout.work[child], child))
 
     def _more(self, group: list[int]) -> int:
         """The cores that a group takes beside what stays."""
-        tasks = [each for each in group if each < self._layout.count]
-        return sum(self._layout.work[each] for each in tasks) + (self._layout.batch if len(tasks) == len(group) else 0)
+        tasks = [node for node in group if node < self._layout.count]
+        return sum(self._layout.work[task] for task in tasks) + (self._layout.batch if len(tasks) == len(group) else 0)
 
 
 def clustered(layout: NodeLayout, part: float) -> Partition:
@@ -230,7 +232,7 @@ def packed(layout: NodeLayout, part: float, allowance: SearchAllowance) -> Parti
     open_ = {group: partition.mask_of(group) for group in partition.members if partition.anchor(group) is not None}
     for group in sorted(
         partition.members,
-        key=lambda each: (partition.mask_of(each).bit_count(), -partition.work[each], min(partition.members[each])),
+        key=lambda group: (partition.mask_of(group).bit_count(), -partition.work[group], min(partition.members[group])),
     ):
         if partition.anchor(group) is not None or allowance.is_spent:
             continue

@@ -46,12 +46,12 @@ def places_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[TaskId,
 def work_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[Place, float]:
     """The work of every group that runs something, with what stays there."""
     works: defaultdict[Place, float] = defaultdict(float)
-    for each in problem.present:
-        works["present", each.id] = each.work
-    of = {task.id: task.work for task in problem.tasks}
+    for work in problem.present:
+        works["present", work.id] = work.work
+    present = {task.id: task.work for task in problem.tasks}
     for number, group in enumerate(groups):
         here = ("new", number) if group.present is None else ("present", group.present)
-        works[here] += math.fsum(of[task] for task in group.tasks)
+        works[here] += math.fsum(present[task] for task in group.tasks)
     return works
 
 
@@ -59,11 +59,11 @@ def taken(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, 
     """The cores that groups take of the hosts of an image."""
     here = [("present", group.id) for group in problem.present if group.image == image]
     here += [("new", at) for at, group in enumerate(groups) if group.present is None and group.image == image]
-    return math.fsum(problem.costs.cores(works[each]) for each in here if each in works)
+    return math.fsum(problem.costs.cores(works[place]) for place in here if place in works)
 
 
 def _new_hosts(problem: GroupingProblem, groups: Sequence[Group], works: dict[Place, float], name: str) -> int:
-    image = next(each for each in problem.images if each.name == name)
+    image = next(image for image in problem.images if image.name == name)
     needed = math.ceil((taken(problem, groups, works, name) - _EDGE) / image.cores)
     return max(0, needed - image.there)
 
@@ -73,9 +73,11 @@ def _bridges(
 ) -> set[tuple[TaskId, str, Place]]:
     """What is sent to which group; without some tasks, what the others have sent anyway."""
     return {
-        (each.parent, each.port, places[each.child])
-        for each in problem.streams
-        if not each.raw and without.isdisjoint((each.parent, each.child)) and places[each.parent] != places[each.child]
+        (stream.parent, stream.port, places[stream.child])
+        for stream in problem.streams
+        if not stream.raw
+        and without.isdisjoint((stream.parent, stream.child))
+        and places[stream.parent] != places[stream.child]
     }
 
 
@@ -83,12 +85,12 @@ def _latency(problem: GroupingProblem, places: dict[TaskId, Place], works: dict[
     """What the slowest path is worth: its bridges, and the batches of its groups."""
     graph: nx.DiGraph[Place] = nx.DiGraph()
     graph.add_nodes_from(works)
-    for each in problem.streams:
-        if not each.raw and places[each.parent] != places[each.child]:
-            graph.add_edge(places[each.parent], places[each.child])
+    for stream in problem.streams:
+        if not stream.raw and places[stream.parent] != places[stream.child]:
+            graph.add_edge(places[stream.parent], places[stream.child])
     reached: dict[Place, float] = {}
     for place in nx.topological_sort(graph):
-        before = max((reached[each] + problem.costs.hop for each in graph.predecessors(place)), default=0.0)
+        before = max((reached[above] + problem.costs.hop for above in graph.predecessors(place)), default=0.0)
         reached[place] = before + problem.costs.second * problem.costs.batch_of(works[place])
     return max(reached.values(), default=0.0)
 
@@ -100,9 +102,9 @@ def arranged(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[Group, 
     graph: nx.DiGraph[Place] = nx.DiGraph()
     graph.add_nodes_from(named)
     graph.add_edges_from(
-        (places[each.parent], places[each.child])
-        for each in problem.streams
-        if places[each.parent] != places[each.child]
+        (places[stream.parent], places[stream.child])
+        for stream in problem.streams
+        if places[stream.parent] != places[stream.child]
     )
     if not nx.is_directed_acyclic_graph(graph):
         return tuple(groups)
@@ -118,8 +120,8 @@ def problems_of(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[str,
     strange = tuple(_strange(problem, groups))
     if strange:
         return strange
-    of = {task.id: task for task in problem.tasks}
-    each_group = (wrong for group in groups for wrong in _within(problem, group, [of[task] for task in group.tasks]))
+    by_id = {task.id: task for task in problem.tasks}
+    each_group = (wrong for group in groups for wrong in _within(problem, group, [by_id[task] for task in group.tasks]))
     return (*each_group, *_cores(problem, groups), *_cycle(problem, groups))
 
 
@@ -144,8 +146,8 @@ def _strange(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]
 
 def _within(problem: GroupingProblem, group: Group, tasks: Sequence[GroupedTask]) -> Iterator[str]:
     shown = f"the group of {group.tasks[0]!r} on {group.image!r}"
-    image = next(each for each in problem.images if each.name == group.image)
-    present = next((each for each in problem.present if each.id == group.present), None)
+    image = next(image for image in problem.images if image.name == group.image)
+    present = next((there for there in problem.present if there.id == group.present), None)
     lacking = frozenset[str]().union(*(task.tags for task in tasks)) - image.tags
     if lacking:
         yield f"{shown} lacks {', '.join(sorted(lacking))}"
@@ -171,8 +173,8 @@ def _cores(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
 def _cycle(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
     places = places_of(problem, groups)
     order = {places[group.tasks[0]]: at for at, group in enumerate(groups)}
-    feeding = {(places[each.parent], places[each.child]) for each in problem.streams}
-    graph = nx.DiGraph([each for each in feeding if each[0] != each[1]])
+    feeding = {(places[stream.parent], places[stream.child]) for stream in problem.streams}
+    graph = nx.DiGraph([edge for edge in feeding if edge[0] != edge[1]])
     if not nx.is_directed_acyclic_graph(graph):
         yield f"groups wait for each other: {nx.find_cycle(graph)}"
     elif any(order.get(parent, -1) > order.get(child, len(order)) for parent, child in graph.edges):

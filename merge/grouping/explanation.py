@@ -45,8 +45,8 @@ class WorthOfMore:
 
 def other_places(problem: GroupingProblem, grouping: Grouping, task: TaskId) -> tuple[OtherPlace, ...]:
     """Where else a task could be, all else being as it is: the cheapest first, and last what is not possible."""
-    found = (_judged(problem, grouping, task, place) for place in _places(problem, grouping, task))
-    return tuple(sorted(found, key=lambda each: (each.more is None, each.more or 0.0, each.image)))
+    judged = (_judged(problem, grouping, task, place) for place in _places(problem, grouping, task))
+    return tuple(sorted(judged, key=lambda place: (place.more is None, place.more or 0.0, place.image)))
 
 
 def second_best(problem: GroupingProblem, grouping: Grouping, seconds: float = 2.0) -> Grouping | None:
@@ -61,8 +61,8 @@ def second_best(problem: GroupingProblem, grouping: Grouping, seconds: float = 2
     status = solver.solve(model.solver_model)
     if status not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
         return None
-    found = grouping_of(model.partition(solver))
-    return replace(found, bound=found.cost.total) if status == cp_model.OPTIMAL else found
+    second = grouping_of(model.partition(solver))
+    return replace(second, bound=second.cost.total) if status == cp_model.OPTIMAL else second
 
 
 def worth_of_more(
@@ -115,7 +115,7 @@ def _judged(problem: GroupingProblem, grouping: Grouping, task: TaskId, place: O
 
 
 def _moved(problem: GroupingProblem, grouping: Grouping, task: TaskId, place: OtherPlace) -> tuple[Group, ...]:
-    left = [replace(group, tasks=tuple(each for each in group.tasks if each != task)) for group in grouping.groups]
+    left = [replace(group, tasks=tuple(other for other in group.tasks if other != task)) for group in grouping.groups]
     there = [group for group in left if group.tasks and group.tasks != place.with_tasks]
     joined = Group(image=place.image, tasks=(*place.with_tasks, task), present=place.present)
     return arranged(problem, [*there, joined])
@@ -127,7 +127,7 @@ def _nearest(problem: GroupingProblem, grouping: Grouping) -> Grouping | None:
     possible = [(place.more, task, place) for task, place in places if place.more is not None]
     if not possible:
         return None
-    _, task, place = min(possible, key=lambda each: each[0])
+    _, task, place = min(possible, key=lambda candidate: candidate[0])
     groups = _moved(problem, grouping, task, place)
     return Grouping(groups=groups, cost=cost_of(problem, groups))
 
@@ -135,9 +135,10 @@ def _nearest(problem: GroupingProblem, grouping: Grouping) -> Grouping | None:
 def _partition(layout: NodeLayout, grouping: Grouping) -> Partition:
     nodes = {task.id: node for node, task in enumerate(layout.tasks)}
     anchors = {group.id: layout.count + at for at, group in enumerate(layout.present)}
-    found = Partition(layout)
+    partition = Partition(layout)
     for group in grouping.groups:
-        found.move(
-            [nodes[task] for task in group.tasks], NEW if group.present is None else found.of[anchors[group.present]]
+        partition.move(
+            [nodes[task] for task in group.tasks],
+            NEW if group.present is None else partition.group_of[anchors[group.present]],
         )
-    return found
+    return partition

@@ -64,21 +64,21 @@ class _Descent:
         partition, layout = self._partition, self._partition.layout
         yield (node,)
         for nexts in (layout.children, layout.parents):
-            inside = partition.members[partition.of[node]]
-            found, ends = {node}, [node]
+            inside = partition.members[partition.group_of[node]]
+            together, ends = {node}, [node]
             while ends:
-                more = nexts[ends.pop()] & inside - found
-                found |= more
+                more = nexts[ends.pop()] & inside - together
+                together |= more
                 ends += more
-            if 1 < len(found) < len(inside) and max(found) < layout.count:
-                yield tuple(sorted(found))
+            if 1 < len(together) < len(inside) and max(together) < layout.count:
+                yield tuple(sorted(together))
 
     def _targets(self, nodes: tuple[int, ...]) -> list[int]:
         partition, layout = self._partition, self._partition.layout
-        here = partition.of[nodes[0]]
-        near = {partition.of[each] for node in nodes for each in layout.near[node]}
-        found = sorted(near - {here})
-        return [*found, NEW] if len(nodes) < len(partition.members[here]) else found
+        here = partition.group_of[nodes[0]]
+        near = {partition.group_of[neighbour] for node in nodes for neighbour in layout.near[node]}
+        targets = sorted(near - {here})
+        return [*targets, NEW] if len(nodes) < len(partition.members[here]) else targets
 
     def _may_help(self, nodes: tuple[int, ...], here: int, to: int) -> bool:
         """Whether a move may make anything cheaper; what only shortens a path or saves a host is not looked for."""
@@ -93,7 +93,7 @@ class _Descent:
         """Whether a move is possible and helps; if so, it is made."""
         partition = self._partition
         self._allowance.spend(4 + len(nodes))
-        here = partition.of[nodes[0]]
+        here = partition.group_of[nodes[0]]
         # What is a part of a group may be one.
         if not self._may_help(nodes, here, to) or not (to == NEW or partition.takes(to, nodes)):
             return False
@@ -127,12 +127,12 @@ def part_branches(partition: Partition, allowance: SearchAllowance) -> Partition
         for ways in ((False, False), (False, True), (True, False), (True, True)):
             if allowance.is_spent:
                 return best
-            found = _parted(best, group, *ways)
+            parted = _parted(best, group, *ways)
             allowance.spend(8 * partition.layout.nodes + len(best.members[group]) ** 2)
-            if found is not None and (found_score := score(found)) < best_score:
+            if parted is not None and (better_score := score(parted)) < best_score:
                 # What is after the branches may have branches, too.
-                waiting += found.members.keys() - best.members.keys()
-                best, best_score = found, found_score
+                waiting += parted.members.keys() - best.members.keys()
+                best, best_score = parted, better_score
                 break
     return best
 
@@ -143,16 +143,16 @@ def _parted(partition: Partition, group: int, with_first: bool, with_last: bool)
     anchor = partition.anchor(group)
     if len(branches) <= 1 or anchor in after:
         return None
-    found = partition.copy()
+    parted = partition.copy()
     # What is there stays where it is.
-    branches.sort(key=lambda branch: (anchor not in branch, -sum(partition.layout.work[each] for each in branch)))
+    branches.sort(key=lambda branch: (anchor not in branch, -sum(partition.layout.work[node] for node in branch)))
     keeps_first = with_first or not before or anchor in branches[0]
     last = NEW
     for branch in branches[1:] if keeps_first else branches:
-        last = found.move(branch, NEW)
+        last = parted.move(branch, NEW)
     if after:
-        found.move(after, last if with_last else NEW)
-    return found
+        parted.move(after, last if with_last else NEW)
+    return parted
 
 
 def _parts(partition: Partition, group: int) -> tuple[set[int], list[set[int]], set[int]]:
@@ -162,19 +162,19 @@ def _parts(partition: Partition, group: int) -> tuple[set[int], list[set[int]], 
     above: dict[int, set[int]] = {}
     """For each task what of the group is before it."""
     below: dict[int, set[int]] = {node: set() for node in inside}
-    for node in (each for each in layout.order if each in inside):
+    for node in (member for member in layout.order if member in inside):
         parents = layout.parents[node] & inside
         above[node] = parents.union(*(above[parent] for parent in parents))
-        for each in above[node]:
-            below[each].add(node)
+        for earlier in above[node]:
+            below[earlier].add(node)
     between = {node for node in inside if len(above[node]) + len(below[node]) + 1 < len(inside)}
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(sorted(between))
     graph.add_edges_from((node, child) for node in between for child in layout.children[node] & between)
-    branches = [set(each) for each in nx.connected_components(graph)]
+    branches = [set(component) for component in nx.connected_components(graph)]
     depths = [len(set[int]().union(*(above[node] - between for node in branch))) for branch in branches]
     first = [branch for branch, depth in zip(branches, depths, strict=True) if depth == min(depths)]
-    before = {each for branch in first for node in branch for each in above[node] - between}
+    before = {earlier for branch in first for node in branch for earlier in above[node] - between}
     return before, first, inside - before - set[int]().union(*first)
 
 
@@ -193,40 +193,40 @@ def dissolve_groups(partition: Partition, allowance: SearchAllowance) -> Partiti
             break
         clusters = clustered(partition.layout, part)
         allowance.spend(2 * partition.layout.nodes)
-        for group in sorted(partition.members, key=lambda each: (partition.work[each], each)):
+        for group in sorted(partition.members, key=lambda group: (partition.work[group], group)):
             if group not in best.members or best.anchor(group) is not None or allowance.is_spent:
                 continue
-            found = _without(best, group, clusters, allowance)
-            if found is not None and (found_score := score(found)) < best_score:
-                best, best_score = found, found_score
+            smaller = _without(best, group, clusters, allowance)
+            if smaller is not None and (better_score := score(smaller)) < best_score:
+                best, best_score = smaller, better_score
     return best
 
 
 def _without(partition: Partition, group: int, clusters: Partition, allowance: SearchAllowance) -> Partition | None:
     """The partition without a group; None if its tasks do not fit into the others."""
     allowance.spend(4 * partition.layout.nodes)
-    found = partition.copy()
+    smaller = partition.copy()
     pieces: defaultdict[int, list[int]] = defaultdict(list)
     for node in sorted(partition.members[group]):
-        pieces[clusters.of[node]].append(node)
+        pieces[clusters.group_of[node]].append(node)
     work = {cluster: sum(partition.layout.work[node] for node in nodes) for cluster, nodes in pieces.items()}
     # Those with most work first, because they fit into fewest.
-    for cluster in sorted(pieces, key=lambda each: (-work[each], each)):
+    for cluster in sorted(pieces, key=lambda cluster: (-work[cluster], cluster)):
         nodes = tuple(pieces[cluster])
-        allowance.spend(4 * len(found.members))
+        allowance.spend(4 * len(smaller.members))
         ways = sorted(
-            (found.more_bridges(nodes, to), -found.work[to], to)
-            for to in found.members
-            if to != group and found.takes(to, nodes)
+            (smaller.more_bridges(nodes, to), -smaller.work[to], to)
+            for to in smaller.members
+            if to != group and smaller.takes(to, nodes)
         )
-        if not any(_moves(found, nodes, to) for _, _, to in ways):
+        if not any(_moves(smaller, nodes, to) for _, _, to in ways):
             return None
-    return found
+    return smaller
 
 
 def _moves(partition: Partition, nodes: tuple[int, ...], to: int) -> bool:
     """Whether tasks can move to a group that takes them; if so, they do."""
-    here, over = partition.of[nodes[0]], partition.overload()
+    here, over = partition.group_of[nodes[0]], partition.overload()
     partition.move(nodes, to)
     if not partition.is_on_cycle(to) and partition.overload() <= over:
         return True

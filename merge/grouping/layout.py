@@ -50,16 +50,16 @@ class NodeLayout:
         nodes: list[GroupedTask | PresentGroup] = [*self.tasks, *self.present]
         self.work = [units(node.work) for node in nodes]
         self.owner = [node.owner for node in nodes]
-        self.may = [self._offering(task.tags) for task in self.tasks]
+        self.masks = [self._offering(task.tags) for task in self.tasks]
         """For each node its possible images, as bits."""
-        self.may += [1 << self._image(group.image) for group in self.present]
-        for task, may in zip(self.tasks, self.may, strict=False):
-            if not may:
+        self.masks += [1 << self._image(group.image) for group in self.present]
+        for task, mask in zip(self.tasks, self.masks, strict=False):
+            if not mask:
                 raise self._blamed(task)
         self.flows = self._flows(numbers)
-        self.streams = [(numbers[each.parent], numbers[each.child], each.raw) for each in problem.streams]
+        self.streams = [(numbers[stream.parent], numbers[stream.child], stream.raw) for stream in problem.streams]
         """Parent, child and whether it is raw, one for each stream between nodes."""
-        self.streams = sorted(each for each in self.streams if each[0] != each[1])
+        self.streams = sorted(stream for stream in self.streams if stream[0] != stream[1])
         self.parents: list[set[int]] = [set() for _ in range(self.nodes)]
         self.children: list[set[int]] = [set() for _ in range(self.nodes)]
         for parent, child, _ in self.streams:
@@ -132,25 +132,25 @@ class NodeLayout:
         image = self.images[at]
         if image.limit is None:
             return None
-        stays = [node for node in range(self.count, self.nodes) if self.may[node] == 1 << at]
+        stays = [node for node in range(self.count, self.nodes) if self.masks[node] == 1 << at]
         return max(math.floor(image.limit * NANOCORES) + ROOM, sum(self.work[node] + self.batch for node in stays))
 
     def _flows(self, numbers: dict[int | str, int]) -> tuple[PortFlow, ...]:
-        found: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
-        for each in self.problem.streams:
-            found[in_order(each.parent), each.port, each.raw, numbers[each.parent]].add(numbers[each.child])
+        stream: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
+        for takers in self.problem.streams:
+            stream[in_order(takers.parent), takers.port, takers.raw, numbers[takers.parent]].add(numbers[takers.child])
         return tuple(
             PortFlow(parent=parent, children=tuple(sorted(children)), raw=raw)
-            for (_, _, raw, parent), children in sorted(found.items())
+            for (_, _, raw, parent), children in sorted(stream.items())
         )
 
     def _near(self) -> list[set[int]]:
-        found = [self.parents[node] | self.children[node] for node in range(self.nodes)]
+        near = [self.parents[node] | self.children[node] for node in range(self.nodes)]
         for flow in self.flows:
             if len(flow.children) <= _MANY_TAKERS:
                 for child in flow.children:
-                    found[child].update(flow.children)
-        return found
+                    near[child].update(flow.children)
+        return near
 
     def _order(self) -> tuple[int, ...]:
         graph: nx.DiGraph[int] = nx.DiGraph()

@@ -63,7 +63,7 @@ def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int,
     model = cp_model.CpModel()
     volumes: defaultdict[int, int] = defaultdict(int)
     for node in range(layout.count):
-        volumes[layout.may[node]] += _volume(layout, node)
+        volumes[layout.masks[node]] += _volume(layout, node)
     everything = sum(volumes.values())
     counts, hosts = [model.new_int_var(0, layout.count, "") for _ in layout.images], []
     joined = [0] * len(layout.images)
@@ -71,13 +71,13 @@ def _fewest_groups(layout: NodeLayout, allowance: SearchAllowance) -> tuple[int,
     owners = set(layout.owner[: layout.count]) - {""}
     staying = range(layout.count, layout.nodes)
     for node in staying:
-        joined[next(layout.images_in(layout.may[node]))] += max(0, layout.most_work - layout.work[node])
+        joined[next(layout.images_in(layout.masks[node]))] += max(0, layout.most_work - layout.work[node])
     model.add(sum(counts) >= len(owners) - len(staying))
     loads: list[list[cp_model.IntVar]] = [[] for _ in layout.images]
     for mask, volume in sorted(volumes.items()):
         shares = {image: model.new_int_var(0, volume, "") for image in layout.images_in(mask)}
         model.add(sum(shares.values()) == volume)
-        if not any(layout.may[node] & mask for node in staying):
+        if not any(layout.masks[node] & mask for node in staying):
             model.add(sum(counts[image] for image in shares) >= 1)
         for image, share in shares.items():
             loads[image].append(share)
@@ -125,15 +125,15 @@ def _fewest_bridges(layout: NodeLayout, part: list[int], allowance: SearchAllowa
     by_work = max(0, -(-volume // layout.most_work) - 1)
     mask = (1 << len(layout.images)) - 1
     for node in part:
-        mask &= layout.may[node]
+        mask &= layout.masks[node]
     if mask:
         return by_work
     model = cp_model.CpModel()
-    on = {node: {image: model.new_bool_var("") for image in layout.images_in(layout.may[node])} for node in part}
+    on = {node: {image: model.new_bool_var("") for image in layout.images_in(layout.masks[node])} for node in part}
     for literals in on.values():
         model.add_exactly_one(literals.values())
     flows = [flow for flow in layout.flows if flow.parent in inside and not flow.raw]
-    return max(by_work, _least(model, sum(each for flow in flows for each in _bridges(model, flow, on)), allowance))
+    return max(by_work, _least(model, sum(bridge for flow in flows for bridge in _bridges(model, flow, on)), allowance))
 
 
 def _bridges(
@@ -153,7 +153,7 @@ class Contraction:
     """A problem of clusters, and of present groups as they are."""
 
     def __init__(self, clusters: Partition) -> None:
-        self._of = layout = clusters.layout
+        self._original = layout = clusters.layout
         self._clusters: dict[int | str, list[int]] = {
             group: sorted(nodes) for group, nodes in clusters.members.items() if clusters.anchor(group) is None
         }
@@ -178,24 +178,24 @@ class Contraction:
         )
 
     def _task(self, group: int | str, nodes: list[int]) -> GroupedTask:
-        tasks = [self._of.tasks[node] for node in nodes]
+        tasks = [self._original.tasks[node] for node in nodes]
         return GroupedTask(
             id=group,
             tags=frozenset[str]().union(*(task.tags for task in tasks)),
-            work=sum(self._of.work[node] for node in nodes) / NANOCORES,
+            work=sum(self._original.work[node] for node in nodes) / NANOCORES,
             owner=max(task.owner for task in tasks),
         )
 
-    def expanded(self, found: Partition) -> Partition:
+    def expanded(self, partition: Partition) -> Partition:
         """A partition of the clusters as one of the tasks."""
-        result = Partition(self._of)
-        for group, nodes in found.members.items():
-            clusters = [self.layout.tasks[each].id for each in nodes if each < self.layout.count]
+        result = Partition(self._original)
+        for group, nodes in partition.members.items():
+            clusters = [self.layout.tasks[node].id for node in nodes if node < self.layout.count]
             members = [node for cluster in clusters for node in self._clusters[cluster]]
-            anchor = found.anchor(group)
+            anchor = partition.anchor(group)
             if members:
-                to = NEW if anchor is None else result.of[self._of.count + anchor - self.layout.count]
-                result.set_image(result.move(members, to), found.image[group])
+                to = NEW if anchor is None else result.group_of[self._original.count + anchor - self.layout.count]
+                result.set_image(result.move(members, to), partition.image[group])
         return result
 
 
@@ -233,8 +233,8 @@ def any_valid(beyond: Partition, allowance: SearchAllowance) -> Partition | None
         solver.parameters.linearization_level = 0
         status = solved(model.solver_model, solver, allowance)
         if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
-            found = model.partition(solver)
-            return found if contraction is None else contraction.expanded(found)
+            partition = model.partition(solver)
+            return partition if contraction is None else contraction.expanded(partition)
         if status == cp_model.INFEASIBLE:
             # Where works are rounded up by more than limits leave room for, some that fit may be missed.
             if contraction is None and slots >= _most_groups(layout, layout.nodes) and layout.nodes <= ROOM:
@@ -271,8 +271,8 @@ def optimal(problem: GroupingProblem, seconds: float) -> Grouping:
             best, bound = _exact(best, bound, allowance)
         else:
             best = _by_clusters(best, proved, allowance)
-    found = grouping_of(best)
-    return replace(found, bound=min(found.cost.total, max(0.0, (bound - layout.base) / NANOCORES)))
+    grouping = grouping_of(best)
+    return replace(grouping, bound=min(grouping.cost.total, max(0.0, (bound - layout.base) / NANOCORES)))
 
 
 def begun(layout: NodeLayout, allowance: SearchAllowance, share: float) -> Partition:
@@ -314,10 +314,10 @@ def _by_clusters(best: Partition, proved: LowerBound, allowance: SearchAllowance
         # The relaxation says little of so few groups, and takes most of the time.
         solver.parameters.linearization_level = 0
         if solved(model.solver_model, solver, part) in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
-            found = contraction.expanded(model.partition(solver))
-            descend(found, part)
-            settle_images(found)
-            best = min(best, found, key=score)
+            expanded = contraction.expanded(model.partition(solver))
+            descend(expanded, part)
+            settle_images(expanded)
+            best = min(best, expanded, key=score)
         allowance.back(part)
         if score(best)[1] <= proved.cost + best.layout.batch:
             break

@@ -26,7 +26,7 @@ class Partition:
 
     def __init__(self, layout: NodeLayout) -> None:
         self.layout = layout
-        self.of = list(range(layout.nodes))
+        self.group_of = list(range(layout.nodes))
         """The group of each node."""
         self.members: dict[int, set[int]] = {}
         self.work: dict[int, int] = {}
@@ -61,9 +61,9 @@ class Partition:
             for child in layout.children[node]:
                 self._count(node, child, 1)
             self.members[node], self.work[node] = {node}, layout.work[node]
-            self._masks[node] = Counter((layout.may[node],))
+            self._masks[node] = Counter((layout.masks[node],))
             self._owners[node] = Counter([layout.owner[node]] if layout.owner[node] else [])
-            self.image[node] = next(layout.images_in(layout.may[node]), 0)
+            self.image[node] = next(layout.images_in(layout.masks[node]), 0)
             self._tally(node, 1)
 
     def cores(self, group: int) -> int:
@@ -81,18 +81,18 @@ class Partition:
 
     def mask_of(self, group: int) -> int:
         """The images that may run a group."""
-        found = -1
+        common = -1
         for mask in self._masks[group]:
-            found &= mask
-        return found
+            common &= mask
+        return common
 
     def takes(self, group: int, nodes: Iterable[int]) -> bool:
         """Whether nodes, none of which is a present group, may be in a group, beside what is there."""
-        layout, moved = self.layout, [node for node in nodes if self.of[node] != group]
+        layout, moved = self.layout, [node for node in nodes if self.group_of[node] != group]
         mask, owners = self.mask_of(group), set(self._owners[group])
         anchor = self._anchors.get(group)
         for node in moved:
-            mask &= layout.may[node]
+            mask &= layout.masks[node]
             if layout.owner[node]:
                 owners.add(layout.owner[node])
             if anchor is not None and not layout.takes_more(anchor):
@@ -166,10 +166,10 @@ class Partition:
             to, self._next = self._next, self._next + 1
             self.members[to], self.work[to] = set(), 0
             self._masks[to], self._owners[to] = Counter(), Counter()
-        moved = [node for node in nodes if self.of[node] != to]
+        moved = [node for node in nodes if self.group_of[node] != to]
         if not moved:
             return to
-        touched = {to, *(self.of[node] for node in moved)}
+        touched = {to, *(self.group_of[node] for node in moved)}
         for group in touched:
             if group in self.image:
                 self._tally(group, -1)
@@ -205,16 +205,16 @@ class Partition:
         change = 0
         for at in {at for node in moved for at in (*self._sent[node], *self._taken[node])}:
             parent = flows[at].parent
-            home = to if parent in moved else self.of[parent]
-            change += len({to if child in moved else self.of[child] for child in flows[at].children} - {home})
-            change -= len(self._takers[at].keys() - {self.of[parent]})
+            home = to if parent in moved else self.group_of[parent]
+            change += len({to if child in moved else self.group_of[child] for child in flows[at].children} - {home})
+            change -= len(self._takers[at].keys() - {self.group_of[parent]})
         return change
 
     def copy(self) -> "Partition":
         """Another one, which changes apart from this."""
-        found = object.__new__(type(self))  # what is not listed is the same for all of a layout, or a number
-        found.__dict__ |= self.__dict__ | {
-            "of": self.of.copy(),
+        copy = object.__new__(type(self))  # what is not listed is the same for all of a layout, or a number
+        copy.__dict__ |= self.__dict__ | {
+            "group_of": self.group_of.copy(),
             "members": {group: nodes.copy() for group, nodes in self.members.items()},
             "work": self.work.copy(),
             "image": self.image.copy(),
@@ -226,7 +226,7 @@ class Partition:
             "_anchors": self._anchors.copy(),
             "_takers": [count.copy() for count in self._takers],
         }
-        return found
+        return copy
 
     def _tally(self, group: int, sign: int) -> None:
         self.load[self.image[group]] += sign * self.cores(group)
@@ -243,9 +243,9 @@ class Partition:
         return over, dearer, -(1 << 60) if limit is None else self.load[image] - limit, image
 
     def _shift(self, node: int, to: int) -> None:
-        layout, old = self.layout, self.of[node]
+        layout, old = self.layout, self.group_of[node]
         for at in self._taken[node]:
-            takers, home = self._takers[at], self.of[layout.flows[at].parent]
+            takers, home = self._takers[at], self.group_of[layout.flows[at].parent]
             takers[old] -= 1
             if not takers[old]:
                 del takers[old]
@@ -255,22 +255,22 @@ class Partition:
         for at in self._sent[node]:
             self.bridges += (old in self._takers[at]) - (to in self._takers[at])
         for parent in layout.parents[node]:
-            self._count(self.of[parent], old, -1)
-            self._count(self.of[parent], to, 1)
+            self._count(self.group_of[parent], old, -1)
+            self._count(self.group_of[parent], to, 1)
         for child in layout.children[node]:
-            self._count(old, self.of[child], -1)
-            self._count(to, self.of[child], 1)
+            self._count(old, self.group_of[child], -1)
+            self._count(to, self.group_of[child], 1)
         if node >= layout.count:
             del self._anchors[old]
             self._anchors[to] = node
         self.members[old].remove(node)
         self.work[old] -= layout.work[node]
-        _tell(self._masks, layout.may[node], old, to)
+        _tell(self._masks, layout.masks[node], old, to)
         if layout.owner[node]:
             _tell(self._owners, layout.owner[node], old, to)
         self.members[to].add(node)
         self.work[to] += layout.work[node]
-        self.of[node] = to
+        self.group_of[node] = to
 
     def _count(self, parent: int, child: int, change: int) -> None:
         if parent == child:
@@ -307,7 +307,7 @@ def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
     for mask in _masks(layout):
         images = list(layout.images_in(mask))
         limits = [limit for image in images if (limit := layout.limits[image]) is not None]
-        nodes = [node for node in range(layout.nodes) if not layout.may[node] & ~mask]
+        nodes = [node for node in range(layout.nodes) if not layout.masks[node] & ~mask]
         tasks = [node for node in nodes if node < layout.count]
         if len(limits) < len(images) or not tasks:
             continue
@@ -336,7 +336,7 @@ def tried_everything(layout: NodeLayout) -> Ungroupable:
 
 def _masks(layout: NodeLayout) -> Iterator[int]:
     """The sets of images that may be too few: those that run some task, and all of these together."""
-    masks = dict.fromkeys(layout.may[: layout.count])
+    masks = dict.fromkeys(layout.masks[: layout.count])
     yield from masks
     every = 0
     for mask in masks:
@@ -381,12 +381,12 @@ def latency(partition: Partition) -> int:
         return 0
     feeding: defaultdict[int, set[int]] = defaultdict(set)
     for parent, child, raw in layout.streams:
-        one, other = partition.of[parent], partition.of[child]
+        one, other = partition.group_of[parent], partition.group_of[child]
         if not raw and one != other:
             feeding[other].add(one)
     reached: dict[int, int] = {}
     for group in ordered(partition):
-        before = max((reached[each] + hop for each in feeding[group]), default=0)
+        before = max((reached[parent] + hop for parent in feeding[group]), default=0)
         reached[group] = before + round(second * (layout.costs.batch * NANOCORES + pace * partition.work[group]))
     return max(reached.values(), default=0)
 
@@ -395,15 +395,15 @@ def ordered(partition: Partition) -> list[int]:
     """The groups, each after those that feed it. They make no cycle."""
     waits = {group: len(partition.before[group]) for group in partition.members}
     ready = [group for group, count in waits.items() if not count]
-    found: list[int] = []
+    child: list[int] = []
     while ready:
         group = ready.pop()
-        found.append(group)
-        for each in partition.after[group]:
-            waits[each] -= 1
-            if not waits[each]:
-                ready.append(each)
-    return found
+        child.append(group)
+        for order in partition.after[group]:
+            waits[order] -= 1
+            if not waits[order]:
+                ready.append(order)
+    return child
 
 
 def settle_images(partition: Partition) -> None:
@@ -412,7 +412,7 @@ def settle_images(partition: Partition) -> None:
     changed = layout.is_limited or any(layout.prices)
     while changed:
         changed = False
-        for group in sorted(partition.members, key=lambda each: min(partition.members[each])):
+        for group in sorted(partition.members, key=lambda group: min(partition.members[group])):
             here, mask, cores = partition.image[group], partition.mask_of(group), partition.cores(group)
             if not cores or not mask & (mask - 1):
                 continue

@@ -52,18 +52,18 @@ class Pddl:
 def action(named: str, conditions: Iterable[str], effects: Iterable[str], parameters: str = "") -> str:
     """An action by its name, what it asks, and what it does."""
     # What always holds need not be said.
-    asked = [each for each in conditions if each != "(and)"]
+    asked = [condition for condition in conditions if condition != "(and)"]
     said = [f"  (:action {named}", f"    :parameters ({parameters})", "    :precondition (and"]
-    said += [f"      {each}" for each in asked]
+    said += [f"      {condition}" for condition in asked]
     said[-1] += ")"
-    said += ["    :effect (and", *(f"      {each}" for each in effects)]
+    said += ["    :effect (and", *(f"      {effect}" for effect in effects)]
     said[-1] += "))"
     return "\n".join(said) + "\n"
 
 
 def block(opening: str, lines: Iterable[str]) -> str:
     """Lines between parentheses, without those that say nothing."""
-    return "\n".join([f"  {opening}", *(f"    {each}" for each in lines if each != "(and)")]) + ")"
+    return "\n".join([f"  {opening}", *(f"    {line}" for line in lines if line != "(and)")]) + ")"
 
 
 def name(kind: str, *texts: str) -> str:
@@ -160,8 +160,8 @@ class _Export:
         facts += [f"(= (load {group}) 0)" for group in self._groups]
         facts += [
             f"(offers {self._images[image]} {task})"
-            for task, may in zip(self._tasks, self._layout.may, strict=True)
-            for image in self._layout.images_in(may)
+            for task, mask in zip(self._tasks, self._layout.masks, strict=True)
+            for image in self._layout.images_in(mask)
         ]
         # What has no limit has more than all could take.
         plenty = sum(self._layout.work) + self._layout.batch * len(self._groups)
@@ -202,7 +202,11 @@ class _Export:
             work, owner = layout.work[node], layout.owner[node]
             asked = ["(open ?g)", "(uses ?g ?i)", f"(offers ?i {task})", f"(not (placed {task}))", "(not (full ?g))"]
             asked += [f"(placed {self._tasks[parent]})" for parent in sorted(layout.parents[node])]
-            asked += [f"(not (runs ?g {other}))" for each, other in self._owners.items() if owner not in {"", each}]
+            asked += [
+                f"(not (runs ?g {other}))"
+                for other_owner, other in self._owners.items()
+                if owner not in {"", other_owner}
+            ]
             done = [f"(in {task} ?g)", f"(placed {task})", "(occupied ?g)"]
             done += [f"(runs ?g {self._owners[owner]})"] if owner else []
             if work > layout.capacity:
@@ -258,35 +262,35 @@ class ReplayState:
 def steps(plan: str) -> tuple[Fact, ...]:
     """The steps of a plan, each an action and what it is about. Comments begin with a semicolon."""
     text = re.sub(r";.*", "", plan)
-    found = ((one or f"{two} {three.replace(',', ' ')}").lower().split() for one, two, three in _STEP.findall(text))
-    return tuple(tuple(each) for each in found)
+    words = ((one or f"{two} {three.replace(',', ' ')}").lower().split() for one, two, three in _STEP.findall(text))
+    return tuple(tuple(step) for step in words)
 
 
 def replayed(pddl: Pddl, plan: str) -> ReplayState:
     """What is true after a plan. Raises `PddlError` if a step cannot be taken, or the goal is not reached."""
     domain, problem = _read(pddl.domain), _read(pddl.problem)
-    actions = {each[1]: each for each in domain[2:] if each[0] == ":action"}
+    actions = {section[1]: section for section in domain[2:] if section[0] == ":action"}
     kinds = _kinds([*_section(domain, ":constants"), *_section(problem, ":objects")])
     state = ReplayState()
-    for each in _section(problem, ":init"):
-        _apply(state, ["assign", each[1], each[2]] if each[0] == "=" else each, {})
+    for clause in _section(problem, ":init"):
+        _apply(state, ["assign", clause[1], clause[2]] if clause[0] == "=" else clause, {})
     for number, (name, *arguments) in enumerate(steps(plan), start=1):
         shown = f"step {number}, ({' '.join([name, *arguments])})"
         if name not in actions:
             raise PddlError(f"{shown}, is no action of the domain; plan for the texts that were exported")
         parts = dict(zip(actions[name][2::2], actions[name][3::2], strict=True))
         parameters = _kinds(parts[":parameters"])
-        if [kinds.get(each) for each in arguments] != list(parameters.values()):
+        if [kinds.get(argument) for argument in arguments] != list(parameters.values()):
             raise PddlError(f"{shown}, is about other things than the action takes")
         bound = dict(zip(parameters, arguments, strict=True))
-        lacking = [each for each in _conjuncts(parts[":precondition"]) if not _holds(state, each, bound)]
+        lacking = [conjunct for conjunct in _conjuncts(parts[":precondition"]) if not _holds(state, conjunct, bound)]
         if lacking:
             raise PddlError(f"{shown}, cannot be taken, as this is not so: {_shown(lacking[0], bound)}")
         # What ceases to be so comes first, as PDDL has it.
-        for each in sorted(_conjuncts(parts[":effect"]), key=lambda effect: effect[0] != "not"):
-            _apply(state, each, bound)
+        for clause in sorted(_conjuncts(parts[":effect"]), key=lambda effect: effect[0] != "not"):
+            _apply(state, clause, bound)
     (goal,) = _section(problem, ":goal")
-    missing = [each for each in _conjuncts(goal) if not _holds(state, each, {})]
+    missing = [conjunct for conjunct in _conjuncts(goal) if not _holds(state, conjunct, {})]
     if missing:
         raise PddlError(f"the plan ends before this is so: {_shown(missing[0], {})}")
     return state
@@ -306,27 +310,27 @@ def _read(text: str) -> Expression:
 
 
 def _section(text: Expression, name: str) -> list[Expression]:
-    return next((each[1:] for each in text[1:] if each[0] == name), [])
+    return next((section[1:] for section in text[1:] if section[0] == name), [])
 
 
 def _kinds(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    remaining: dict[str, str] = {}
     waiting: list[str] = []
-    each = iter(words)
-    for word in each:
+    kinds = iter(words)
+    for word in kinds:
         if word == "-":
-            kind = next(each)
-            found |= dict.fromkeys(waiting, kind)
+            kind = next(kinds)
+            remaining |= dict.fromkeys(waiting, kind)
             waiting = []
         else:
             waiting.append(word)
-    return found
+    return remaining
 
 
 def _conjuncts(expression: Expression) -> Iterator[Expression]:
     if expression and expression[0] == "and":
-        for each in expression[1:]:
-            yield from _conjuncts(each)
+        for part in expression[1:]:
+            yield from _conjuncts(part)
     elif expression:
         yield expression
 
@@ -344,7 +348,7 @@ def _number(state: ReplayState, expression: Expression, bound: dict[str, str]) -
     if isinstance(expression, str):
         return float(expression)
     if expression[0] == "+":
-        return sum(_number(state, each, bound) for each in expression[1:])
+        return sum(_number(state, part, bound) for part in expression[1:])
     return state.numbers[_fact(expression, bound)]
 
 
@@ -361,13 +365,13 @@ def _apply(state: ReplayState, effect: Expression, bound: dict[str, str]) -> Non
 
 
 def _fact(expression: Expression, bound: dict[str, str]) -> Fact:
-    return tuple(bound.get(each, each) for each in expression)
+    return tuple(bound.get(word, word) for word in expression)
 
 
 def _shown(expression: Expression, bound: dict[str, str]) -> str:
     if isinstance(expression, str):
         return bound.get(expression, expression)
-    return f"({' '.join(_shown(each, bound) for each in expression)})"
+    return f"({' '.join(_shown(part, bound) for part in expression)})"
 
 
 def planned_grouping(problem: GroupingProblem, weights: PddlWeights, plan: str) -> Grouping:
@@ -380,7 +384,8 @@ def planned_grouping(problem: GroupingProblem, weights: PddlWeights, plan: str) 
         if predicate == "in":
             tasks[group].append(ids[parts(task)[1]])
     groups = arranged(
-        problem, [Group(image=images[group], tasks=tuple(sorted(each, key=in_order))) for group, each in tasks.items()]
+        problem,
+        [Group(image=images[group], tasks=tuple(sorted(members, key=in_order))) for group, members in tasks.items()],
     )
     if wrong := problems_of(problem, groups):
         raise PddlError(f"the plan makes no valid groups: {'; '.join(wrong)}")
@@ -388,4 +393,4 @@ def planned_grouping(problem: GroupingProblem, weights: PddlWeights, plan: str) 
 
 
 def _about_two(facts: set[tuple[str, ...]]) -> set[tuple[str, str, str]]:
-    return {(each[0], each[1], each[2]) for each in facts if len(each) == 3}  # noqa: PLR2004 - a predicate and two
+    return {(fact[0], fact[1], fact[2]) for fact in facts if len(fact) == 3}  # noqa: PLR2004 - a predicate and two

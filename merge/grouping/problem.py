@@ -147,7 +147,7 @@ class GroupingProblem:
             *_twice("image", [image.name for image in self.images]),
             *_twice("present group", [group.id for group in self.present]),
             *_twice("task of present groups", [task for group in self.present for task in group.tasks]),
-            *(f"unknown task {end!r}" for each in self.streams for end in {each.parent, each.child} - known),
+            *(f"unknown task {end!r}" for stream in self.streams for end in {stream.parent, stream.child} - known),
             *(f"unknown image {group.image!r}" for group in self.present if group.image not in images),
             *(f"task {task!r} is in a present group already" for group in self.present for task in group.tasks & ids),
             *self._too_much(),
@@ -156,8 +156,8 @@ class GroupingProblem:
             raise ValueError(f"this is no grouping problem: {'; '.join(wrong)}")
         places = {task: group.id for group in self.present for task in group.tasks}
         graph: nx.DiGraph[tuple[str, TaskId | GroupId]] = nx.DiGraph()
-        for each in self.streams:
-            ends = [("group", places[end]) if end in places else ("task", end) for end in (each.parent, each.child)]
+        for stream in self.streams:
+            ends = [("group", places[end]) if end in places else ("task", end) for end in (stream.parent, stream.child)]
             if ends[0] != ends[1] or ends[0][0] == "task":
                 graph.add_edge(*ends)
         if not nx.is_directed_acyclic_graph(graph):

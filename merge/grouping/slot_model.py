@@ -75,7 +75,7 @@ class SlotModel:
         """Begin with a partition."""
         groups = ordered(partition)
         for node in range(self.layout.nodes):
-            slot = groups.index(partition.of[node])
+            slot = groups.index(partition.group_of[node])
             for k in self._slots:
                 self.solver_model.add_hint(self._at[node][k], k == slot)
         for k in self._slots:
@@ -102,15 +102,15 @@ class SlotModel:
 
     def partition(self, solver: cp_model.CpSolver) -> Partition:
         """What the solver found."""
-        found = Partition(self.layout)
+        partition = Partition(self.layout)
         for k in self._slots:
             nodes = [node for node in range(self.layout.nodes) if solver.boolean_value(self._at[node][k])]
             if nodes:
                 anchor = next((node for node in nodes if node >= self.layout.count), None)
-                group = found.move(nodes, NEW if anchor is None else found.of[anchor])
-                images = [at for at, each in enumerate(self._images[k]) if solver.boolean_value(each)]
-                found.set_image(group, images[0])
-        return found
+                group = partition.move(nodes, NEW if anchor is None else partition.group_of[anchor])
+                images = [at for at, literal in enumerate(self._images[k]) if solver.boolean_value(literal)]
+                partition.set_image(group, images[0])
+        return partition
 
     def _positions(self) -> list[cp_model.IntVar]:
         model, last = self.solver_model, self._slots[-1]
@@ -133,11 +133,11 @@ class SlotModel:
         return at
 
     def _any(self, literals: Iterable[cp_model.IntVar]) -> cp_model.IntVar:
-        found, each = self._new(""), list(literals)
-        self.solver_model.add_bool_or([*each, ~found])
-        for literal in each:
-            self.solver_model.add_implication(literal, found)
-        return found
+        every, any_holds = self._new(""), list(literals)
+        self.solver_model.add_bool_or([*any_holds, ~every])
+        for literal in any_holds:
+            self.solver_model.add_implication(literal, every)
+        return every
 
     def _orders(self) -> None:
         model, layout = self.solver_model, self.layout
@@ -153,10 +153,10 @@ class SlotModel:
         layout, everywhere = self.layout, (1 << len(self.layout.images)) - 1
         for k in self._slots:
             self.solver_model.add_exactly_one(self._images[k])
-            for mask in sorted(set(layout.may) - {everywhere}):
+            for mask in sorted(set(layout.masks) - {everywhere}):
                 offering = [self._images[k][image] for image in layout.images_in(mask)]
                 for node in range(layout.nodes):
-                    if layout.may[node] == mask:
+                    if layout.masks[node] == mask:
                         self.solver_model.add_bool_or([*offering, ~self._at[node][k]])
 
     def _keeps_owners_apart(self) -> None:
@@ -223,10 +223,10 @@ class SlotModel:
 
     def cut(self, parent: int, child: int) -> cp_model.IntVar:
         """Whether two nodes are in different groups."""
-        found = self._new("")
+        is_cut = self._new("")
         for k in self._slots:
-            self.solver_model.add_bool_or([found, ~self._at[child][k], self._at[parent][k]])
-        return found
+            self.solver_model.add_bool_or([is_cut, ~self._at[child][k], self._at[parent][k]])
+        return is_cut
 
     def _hosts(self) -> Iterable[cp_model.LinearExprT]:
         model, layout = self.solver_model, self.layout
@@ -246,7 +246,7 @@ class SlotModel:
             return []
         loads: list[list[cp_model.LinearExprT]] = [[] for _ in layout.images]
         for node in range(layout.nodes):
-            on = {image: self._new("") for image in layout.images_in(layout.may[node])}
+            on = {image: self._new("") for image in layout.images_in(layout.masks[node])}
             model.add_exactly_one(on.values())
             for image, literal in on.items():
                 loads[image].append(layout.work[node] * literal)

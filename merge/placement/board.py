@@ -203,20 +203,20 @@ class PlacementBoard:
         present = None if job in self.opened else self.jobs.jobs[job]
         if present is None or present.shards == 1 or job in self._added:
             return False
-        loads = {each: self.jobs.homes[each].busy for each in present.active} | dict(self.costs.busy)
-        tasks = (*(self.running[each] for each in sorted(present.active)), *group)
+        loads = {instance: self.jobs.homes[instance].busy for instance in present.active} | dict(self.costs.busy)
+        tasks = (*(self.running[instance] for instance in sorted(present.active)), *group)
         return self.costs.fits(divided_work(tasks, self.running, loads).fullest(present.shards))
 
     def upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
         """The jobs from which streams reach any of these, over however many bridges."""
-        found: set[JobId] = set()
+        upstream: set[JobId] = set()
         ends = list(jobs)
         while ends:
             job = ends.pop()
-            above = (self.jobs.feeding.get(job, _NONE) | self._feeding.get(job, _NONE)) - found
-            found |= above
+            above = (self.jobs.feeding.get(job, _NONE) | self._feeding.get(job, _NONE)) - upstream
+            upstream |= above
             ends += above
-        return frozenset(found)
+        return frozenset(upstream)
 
 
 def anew(ground: PlacementBoard) -> PlacementBoard:

@@ -65,7 +65,7 @@ def placement_question(  # noqa: PLR0913, PLR0917 - what runs, where, at what co
     tasks = downwards(running[instance] for instance in own)
     without = jobs.apply(release(tasks, jobs))
     board = PlacementBoard(running, without, hosts, costs)
-    board.opened |= {job: each.host for job, each in jobs.jobs.items() if job not in without.jobs}
+    board.opened |= {job: present.host for job, present in jobs.jobs.items() if job not in without.jobs}
     board.placed |= {task.instance: jobs.homes[task.instance].job for task in tasks}
     problem = problem_of(anew(board), tasks, board)
     return PlacementQuestion(problem=problem, now=groups_on(board, tasks, problem), absent=tuple(absent))
@@ -76,9 +76,9 @@ def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementV
     cost = cost_of(asked.problem, asked.now).total
     if not asked.problem.tasks:
         return PlacementVerdict(cost=cost, cheapest=cost, second=None, bound=cost, saves={})
-    found = _best(asked.problem, seconds)
-    cheapest = cost if found is None else min(cost, found.cost.total)
-    second = None if found is None else second_best(asked.problem, found, seconds)
+    best = _best(asked.problem, seconds)
+    cheapest = cost if best is None else min(cost, best.cost.total)
+    second = None if best is None else second_best(asked.problem, best, seconds)
     saves: dict[str, float] = {}
     for image in asked.absent:
         # It may be called like the tags of others.
@@ -90,9 +90,9 @@ def placement_verdict(asked: PlacementQuestion, *, seconds: float) -> PlacementV
         cost=cost,
         cheapest=cheapest,
         second=None if second is None else second.cost.total,
-        bound=None if found is None else found.bound,
+        bound=None if best is None else best.bound,
         saves=saves,
-        more=() if found is None else tuple(_more(asked.problem, found, seconds)),
+        more=() if best is None else tuple(_more(asked.problem, best, seconds)),
     )
 
 
@@ -100,14 +100,14 @@ def placement_places(asked: PlacementQuestion, task: Instance) -> tuple[OtherPla
     """Where else one of the tasks could be, all others being where they are: the cheapest first."""
     now = Grouping(groups=asked.now, cost=cost_of(asked.problem, asked.now))
     # Jobs that are no part of the question are one group, which takes nothing.
-    return tuple(each for each in other_places(asked.problem, now, task) if not isinstance(each.present, str))
+    return tuple(place for place in other_places(asked.problem, now, task) if not isinstance(place.present, str))
 
 
 def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: RunningTask) -> str:
     """Why a task may be where it is, in words."""
     here = jobs.homes[task.instance].job
     parents = (running[Instance(edge.parent)] for edge in task.inputs)
-    others = sorted({jobs.homes[each.instance].job for each in parents if each.inputs} - {here})
+    others = sorted({jobs.homes[parent.instance].job for parent in parents if parent.inputs} - {here})
     offers = [f"its host offers {', '.join(sorted(task.tags))}"] if task.tags else []
     if not task.inputs:
         return "; ".join([*offers, "any job can read a source"])
@@ -116,12 +116,12 @@ def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: 
     return "; ".join([*offers, "it is with what feeds it"])
 
 
-def _more(problem: GroupingProblem, found: Grouping, seconds: float) -> Iterator[WorthOfMore]:
+def _more(problem: GroupingProblem, worth: Grouping, seconds: float) -> Iterator[WorthOfMore]:
     """Only of images that have a limit or cost something; of others there are enough."""
     images = {image.name for image in problem.images if image.start or image.price or image.most is not None}
-    for each in worth_of_more(problem, found, partial(_planned, seconds=seconds), only=images):
-        if max(each.host, each.core) > _ROUNDING:
-            yield each
+    for grouping in worth_of_more(problem, worth, partial(_planned, seconds=seconds), only=images):
+        if max(grouping.host, grouping.core) > _ROUNDING:
+            yield grouping
 
 
 def _planned(problem: GroupingProblem, *, seconds: float) -> Grouping:
@@ -155,5 +155,5 @@ def present_cost(asked: PlacementQuestion) -> float:
 
 def _alone(problem: GroupingProblem) -> GroupingProblem:
     tasks = {task.id for task in problem.tasks}
-    streams = tuple(each for each in problem.streams if {each.parent, each.child} <= tasks)
+    streams = tuple(stream for stream in problem.streams if {stream.parent, stream.child} <= tasks)
     return replace(problem, present=(), streams=streams)

@@ -49,7 +49,7 @@ class Host:
         """
         if self.types is None or type_name in self.types:
             return True
-        return any(each.endswith("*") and type_name.startswith(each[:-1]) for each in self.types)
+        return any(name.endswith("*") and type_name.startswith(name[:-1]) for name in self.types)
 
 
 def as_registered(hosts: Iterable[Host], images: Mapping[str, Image]) -> tuple[Host, ...]:
@@ -107,7 +107,7 @@ class Roots:
 
     def hosts_of(self, root: str) -> tuple[str, ...]:
         """The names of the hosts that share a root."""
-        return tuple(sorted(name for name, each in self._of_host.items() if each == root))
+        return tuple(sorted(name for name, own in self._of_host.items() if own == root))
 
     def readers(self, stream: Stream, running: Mapping[Instance, RunningTask], jobs: Jobs) -> set[str]:
         """The roots on which other jobs read a stream that its job forwards; none of a raw stream."""

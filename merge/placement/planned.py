@@ -105,12 +105,12 @@ def _better(
     if is_sound and cost_of(problem, before).total <= _ROUNDING:
         return None
     try:
-        found = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
+        grouping = GROUPING_STRATEGIES["plan"](problem, Effort(seconds=seconds))
     except NoGrouping:
         return None
-    if is_sound and found.cost.total >= cost_of(problem, before).total - _ROUNDING:
+    if is_sound and grouping.cost.total >= cost_of(problem, before).total - _ROUNDING:
         return None
-    return found.groups
+    return grouping.groups
 
 
 def problem_of(
@@ -171,9 +171,9 @@ def groups_on(board: PlacementBoard, started: Group, problem: GroupingProblem) -
     homes = {task: group.id for group in problem.present for task in group.tasks}
     homes |= {instance: job for job, instances in tasks.items() for instance in instances}
     order: TopologicalSorter[GroupId] = TopologicalSorter(dict.fromkeys(tasks, ()))
-    for each in problem.streams:
-        if homes[each.parent] != homes[each.child]:
-            order.add(homes[each.child], homes[each.parent])
+    for stream in problem.streams:
+        if homes[stream.parent] != homes[stream.child]:
+            order.add(homes[stream.child], homes[stream.parent])
     return tuple(
         TaskGroup(
             image=_name(_offered(board, board.host_of(job))),
@@ -197,7 +197,7 @@ def images_of(ground: PlacementBoard, root: str | None = None) -> tuple[Image, .
     for job in ground.jobs.jobs.values():
         if root is None or ground.roots.of(job.host) == root:
             hosts.setdefault(_offered(ground, job.host), [])
-    return tuple(_image(tags, each) for tags, each in sorted(hosts.items(), key=lambda item: sorted(item[0])))
+    return tuple(_image(tags, alike) for tags, alike in sorted(hosts.items(), key=lambda item: sorted(item[0])))
 
 
 def costs_of(costs: Costs, images: Iterable[Image]) -> GroupingCosts:
@@ -236,14 +236,16 @@ def _placed(
 ) -> PlacementBoard | None:
     """A board with planned groups on it; None if one of them cannot be there."""
     order = {task.instance: (at, task) for at, task in enumerate(started)}
-    for each in groups:
-        group = tuple(task for _, task in sorted((order[Instance(int(id_))] for id_ in each.tasks), key=lambda e: e[0]))
-        if each.present is None:
+    for planned_group in groups:
+        group = tuple(
+            task for _, task in sorted((order[Instance(int(id_))] for id_ in planned_group.tasks), key=lambda e: e[0])
+        )
+        if planned_group.present is None:
             if root is not None and tears(board, group, None, root):
                 return None
             board.open(group, root)
             continue
-        job = _job(each.present)
+        job = _job(planned_group.present)
         if board.first((job,), group, root) is None:
             return None
         board.put(group, job)
@@ -252,7 +254,7 @@ def _placed(
 
 def _present(ground: PlacementBoard, job: JobId, parents: Iterable[Instance]) -> PresentGroup:
     there = ground.jobs.jobs[job]
-    owners = owners_of(ground.running[each] for each in there.active)
+    owners = owners_of(ground.running[instance] for instance in there.active)
     offered = _offered(ground, there.host)
     return PresentGroup(
         id=job,

@@ -98,12 +98,12 @@ def _of_streams(ground: PlacementBoard, group: Group) -> tuple[str, ...]:
     raw = Counter(root for stream, root in home.items() if not ground.running[stream[0]].inputs)
     most = Counter(home.values())
     # Each root receives a raw stream for itself, so of equals that is better where more of these are.
-    found = sorted(most, key=lambda root: (-most[root], -raw[root], root))
+    ranked = sorted(most, key=lambda root: (-most[root], -raw[root], root))
     elsewhere = {root for stream in streams for root in read_on(ground, stream)} - most.keys()
     if len(most) == 1:
         # Only where all its streams are sent anyway.
         elsewhere = {root for root in elsewhere if all(root in read_on(ground, stream) for stream in streams)}
-    return (*found, *sorted(elsewhere))
+    return (*ranked, *sorted(elsewhere))
 
 
 def _offers(ground: PlacementBoard, group: Group, root: str) -> bool:
@@ -162,7 +162,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
 
 def _by(strategy: Strategy, ground: PlacementBoard, started: Group) -> PlacementBoard:
     groups = strategy.groups(started)
-    for group in chain.from_iterable(_cut(ground, each) for each in groups) if ground.roots.several else groups:
+    for group in chain.from_iterable(_cut(ground, whole) for whole in groups) if ground.roots.several else groups:
         _place(ground, group, strategy.likes)
     return ground
 

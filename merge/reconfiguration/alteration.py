@@ -110,7 +110,7 @@ def histories(tasks: Mapping[str, RunningTask], affected: Iterable[str], name: s
 
     Tasks that run as one stay one if they stay equal; others stay apart even if they become equal.
     """
-    known = {task: str(each.instance) for task, each in tasks.items() if each.inputs}
+    known = {task: str(running.instance) for task, running in tasks.items() if running.inputs}
     # No instance has such a name.
     return {task: Scope(name, known.get(task, f"+{task}")) for task in affected if task not in tasks or task in known}
 
@@ -125,7 +125,7 @@ def alteration(
     stays = {instance for _, new in swaps for instance in new.instances}
 
     def placed(ids: Iterable[Collection[str]]) -> frozenset[Instance]:
-        return frozenset(new.places[task] for each, (_, new) in zip(ids, swaps, strict=True) for task in each)
+        return frozenset(new.places[task] for own, (_, new) in zip(ids, swaps, strict=True) for task in own)
 
     names = {edit.old for edit in edits}
     left = {instance for old, _ in swaps for instance in old.instances} - stays
@@ -185,7 +185,7 @@ def alter(running: RunningGraph, by: Alteration) -> None:
 
 def altered(running: RunningGraph, by: Alteration) -> RunningGraph:
     """The running graph after a reconfiguration, beside the one that is. Costs as much as all that runs."""
-    users = {instance: set(each) if isinstance(each, set) else each for instance, each in running.users.items()}
+    users = {instance: set(names) if isinstance(names, set) else names for instance, names in running.users.items()}
     copy = replace(
         running, tasks=dict(running.tasks), index=dict(running.index), users=users, dataflows=dict(running.dataflows)
     )
@@ -234,8 +234,8 @@ class _Making:
     ) -> Instance:
         """Where an affected task runs that ran before."""
         # What has no scope has no history.
-        if task.key.scope is None and (found := self._running.index.get(task.key)) is not None:
-            return found
+        if task.key.scope is None and (shared := self._running.index.get(task.key)) is not None:
+            return shared
         if (known := self._made.get(task.key)) is not None:
             return known
         was = self._running.tasks[origin]
@@ -306,13 +306,13 @@ class _Joining:
         taken = {task.key for task in tasks}
         for at, task in enumerate(by.tasks):
             key = Key(task.key.signature, None)
-            origins = {places.get(each) for each in ids[at]}
+            origins = {places.get(name) for name in ids[at]}
             if len(origins) > 1 or not task.inputs or key in taken or not stateless >= set(ids[at]):
                 continue
             origin = next(iter(origins))
             if origin is None or any(tasks[edge.parent].key.scope is not None for edge in task.inputs):
                 continue
-            readers = [places.get(each) for child in _readers(by, at) for each in ids[child]]
+            readers = [places.get(name) for child in _readers(by, at) for name in ids[child]]
             if self._may_have(key, origin, readers):
                 self._given[key] = origin
                 taken.add(key)
@@ -322,13 +322,13 @@ class _Joining:
     def _may_have(self, key: Key, origin: Instance, readers: Sequence[Instance | None]) -> bool:
         if self._given.get(key, origin) != origin:
             return False
-        found = self._running.index.get(key)
-        if found is None:
+        present = self._running.index.get(key)
+        if present is None:
             return True
-        if found in self._changing:
+        if present in self._changing:
             return False
-        homes = {self._job(each) for each in (origin, *readers)}
-        return homes == {self._job(found)}
+        homes = {self._job(instance) for instance in (origin, *readers)}
+        return homes == {self._job(present)}
 
     def _job(self, instance: Instance | None) -> JobId | None:
         return None if instance is None else self._jobs.homes[instance].job

@@ -121,11 +121,11 @@ def _gated(
 
 def reached(starts: Iterable[str], edges: Mapping[str, Collection[str]]) -> set[str]:
     """Some tasks, and all to which edges lead from them."""
-    found = set(starts)
-    ends = list(found)
+    seen = set(starts)
+    ends = list(seen)
     while ends:
         for following in edges.get(ends.pop(), ()):
-            if following not in found:
-                found.add(following)
+            if following not in seen:
+                seen.add(following)
                 ends.append(following)
-    return found
+    return seen

@@ -146,7 +146,7 @@ class Switches:
     @property
     def is_coordinated(self) -> bool:
         """Whether one job waits for another, or for a marker in a source."""
-        return any(not each.is_head for each in self.jobs.values())
+        return any(not switch.is_head for switch in self.jobs.values())
 
 
 _Stream: TypeAlias = tuple[Instance, Instance, str]
@@ -181,17 +181,17 @@ def switches(
     apart = {task.instance for task in by.alters} & by.apart - by.unfit - by.rewired
     apart -= {fork.origin for fork in by.forks if fork.origin is not None}
     together = switching - apart
-    found = _components(running, by, streams, together | earlier & _used(by), scheduler)
+    covering = _components(running, by, streams, together | earlier & _used(by), scheduler)
     names = {_name(instance) for instance in together}
-    found = tuple(component for component in found if component.scope & names)
+    covering = tuple(component for component in covering if component.scope & names)
     making: dict[JobId, _Part] = {
         jobs.homes[instance].job: _Part() for instance in switching if running.tasks[instance].inputs
     }
-    for component in found:
+    for component in covering:
         inside = {Instance(int(name)) for name in component.scope}
         _connect(running, jobs, streams, inside, making, marked=scheduler is Scheduler.EPOCH)
     return Switches(
-        components=found,
+        components=covering,
         jobs={
             job: JobSwitch(
                 job=job,
@@ -213,7 +213,7 @@ def _components(
 ) -> tuple[Component, ...]:
     if scheduler is Scheduler.EPOCH:
         every = _used(by)
-        heads = frozenset(_name(each) for each in every if not running.tasks[each].inputs)
+        heads = frozenset(_name(instance) for instance in every if not running.tasks[instance].inputs)
         return (Component(scope=frozenset(map(_name, every)), heads=heads),)
     emits = {parent for parent, _, _ in streams if running.tasks[parent].type.emission is Emission.MANY}
     # A task gives each of the streams that leave it its events.
@@ -224,9 +224,9 @@ def _components(
     return components(
         [(_name(parent), _name(child)) for parent, child, _ in streams],
         [_name(instance) for instance in sorted(switching)],
-        one_to_many={_name(each) for each in emits | fans},
-        per_edge={_name(each) for each in fans - (emits - unique)} if pruned else (),
-        unique={_name(each) for each in unique} if pruned else (),
+        one_to_many={_name(instance) for instance in emits | fans},
+        per_edge={_name(instance) for instance in fans - (emits - unique)} if pruned else (),
+        unique={_name(instance) for instance in unique} if pruned else (),
     )
 
 

@@ -79,7 +79,7 @@ def draw(
         tenant=tenant,
         reading=Reading(
             name=form.name,
-            tasks=tuple(each if isinstance(each, TaskForm) else _placed(each, form.streams) for each in form.tasks),
+            tasks=tuple(entry if isinstance(entry, TaskForm) else _placed(entry, form.streams) for entry in form.tasks),
             streams=form.streams,
         ),
         catalogue=replace(catalogue, types={**catalogue.types, _PLACE.name: _PLACE}),

@@ -38,12 +38,12 @@ def target(text: str) -> str:
     >>> target("Example.org.:443"), target("[2001:DB8:0::1]:80")
     ('example.org:443', '[2001:db8::1]:80')
     """
-    found = _NAMED.fullmatch(text.lower().replace(".:", ":"))
-    if found is None or int(found[2]) > _MOST_PORT or len(found[1]) > _MOST_NAME:
+    matched = _NAMED.fullmatch(text.lower().replace(".:", ":"))
+    if matched is None or int(matched[2]) > _MOST_PORT or len(matched[1]) > _MOST_NAME:
         raise ValueError(text)
-    if not found[1].startswith("["):
-        return found[0]
-    return f"[{spelling(IPv6Address(found[1][1:-1]))}]:{found[2]}"
+    if not matched[1].startswith("["):
+        return matched[0]
+    return f"[{spelling(IPv6Address(matched[1][1:-1]))}]:{matched[2]}"
 
 
 _PINNED = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*==\s*([A-Za-z0-9.!+_-]+)")
@@ -55,29 +55,29 @@ def pinned(text: str) -> tuple[str, str]:
     >>> pinned("My_Package == 1.00")
     ('my-package', '1.0')
     """
-    found = _PINNED.fullmatch(text.strip())
-    if found is None:
+    matched = _PINNED.fullmatch(text.strip())
+    if matched is None:
         raise ValueError(text)
-    return str(canonicalize_name(found[1])), str(Version(found[2]))
+    return str(canonicalize_name(matched[1])), str(Version(matched[2]))
 
 
 def installed_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
     """What is wrong with a part of a config, in the form of its module."""
-    for found in _found(config, kind):
-        is_open = not found["loc"] or (found["type"] == "missing" and len(found["loc"]) == 1)
+    for detail in _errors(config, kind):
+        is_open = not detail["loc"] or (detail["type"] == "missing" and len(detail["loc"]) == 1)
         if not is_open:
-            yield _problem(found, kind, ["installed", "config", *place_in_config(found, config)[0]])
+            yield _problem(detail, kind, ["installed", "config", *place_in_config(detail, config)[0]])
 
 
 def code_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Problem]:
     """What is wrong with the config of code, in the form of its module."""
-    for found in _found(config, kind):
-        place, _ = place_in_config(found, config)
+    for detail in _errors(config, kind):
+        place, _ = place_in_config(detail, config)
         # The form has the fields that it needs one level higher.
-        yield _problem(found, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else place)])
+        yield _problem(detail, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else place)])
 
 
-def _found(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
+def _errors(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
     try:
         kind.config.model_validate_json(json.dumps(config))
     except ValidationError as error:
@@ -88,9 +88,9 @@ def _found(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
     return []
 
 
-def _problem(found: ErrorDetails, kind: AnyTaskType, place: Sequence[str | int]) -> Problem:
-    known = [field.alias or name for name, field in kind.config.model_fields.items()] if len(found["loc"]) == 1 else []
-    return problem_at(*describe_error(found, known), *place)
+def _problem(detail: ErrorDetails, kind: AnyTaskType, place: Sequence[str | int]) -> Problem:
+    known = [field.alias or name for name, field in kind.config.model_fields.items()] if len(detail["loc"]) == 1 else []
+    return problem_at(*describe_error(detail, known), *place)
 
 
 CODE_TYPE, CONNECTING_TYPE = "code", "connecting_code"

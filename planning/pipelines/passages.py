@@ -50,8 +50,10 @@ class Passage:
 
     def fields(self) -> frozenset[str]:
         """Every field that it speaks of."""
-        needed = {name for each in self.needs.values() for name in each}
-        return frozenset(needed).union(*(each.sets.keys() | each.drops | each.keeps for each in self.leaves.values()))
+        needed = {name for kinds in self.needs.values() for name in kinds}
+        return frozenset(needed).union(
+            *(leaving.sets.keys() | leaving.drops | leaving.keeps for leaving in self.leaves.values())
+        )
 
 
 def passages_of_type(kind: AnyTaskType, config: Config, ports: Sequence[str]) -> tuple[Passage, ...]:
@@ -64,8 +66,8 @@ def passages_of_type(kind: AnyTaskType, config: Config, ports: Sequence[str]) ->
         for read, kinds in reads.items()
         if (base is None and len(kinds) > 1)
         or not all(
-            _alike(read, base, _asked(kind, config, ports, {**first, read: each}), (first[read], each))
-            for each in kinds
+            _alike(read, base, _asked(kind, config, ports, {**first, read: other}), (first[read], other))
+            for other in kinds
         )
     ]
     cases: list[Passage] = []
@@ -73,15 +75,17 @@ def passages_of_type(kind: AnyTaskType, config: Config, ports: Sequence[str]) ->
         if len(cases) == _MOST_CASES:
             break
         kinds = dict(zip(mattering, chosen, strict=True))
-        found = _asked(kind, config, ports, first | kinds)
-        if found is not None:
+        leaving = _asked(kind, config, ports, first | kinds)
+        if leaving is not None:
             needs: dict[str, dict[str, frozenset[Kind]]] = {}
             for (port, name), known in reads.items():
                 needs.setdefault(port, {})[name] = frozenset({kinds[port, name]}) if (port, name) in kinds else known
             cases.append(
                 Passage(
                     needs=needs,
-                    leaves={port: _leaving(schema, ports, first | kinds, mattering) for port, schema in found.items()},
+                    leaves={
+                        port: _leaving(schema, ports, first | kinds, mattering) for port, schema in leaving.items()
+                    },
                 )
             )
     return tuple(cases)
@@ -93,7 +97,7 @@ def passages_of_code(code: CodeForm) -> tuple[Passage, ...]:
     cases = []
     for chosen in islice(product(*kinds.values()), _MOST_CASES):
         known = dict(zip(kinds, chosen, strict=True))
-        named = {**{each.value: each for each in Kind}, **known}
+        named = {**{kind.value: kind for kind in Kind}, **known}
         cases.append(
             Passage(
                 binds=known,
@@ -114,23 +118,23 @@ def kinds_of(name: str, code: CodeForm, above: tuple[str, ...] = ()) -> frozense
     """The kinds of a type variable. Raises `ValueError` if it is defined by itself, `KeyError` for an unknown one."""
     if name in above:
         raise ValueError(name)
-    found: frozenset[Kind] = frozenset()
-    for each in code.types[name]:
-        found |= frozenset({Kind(each)}) if each in set(Kind) else kinds_of(each, code, (*above, name))
-    return found
+    kind: frozenset[Kind] = frozenset()
+    for kinds in code.types[name]:
+        kind |= frozenset({Kind(kinds)}) if kinds in set(Kind) else kinds_of(kinds, code, (*above, name))
+    return kind
 
 
 def _reads(kind: AnyTaskType, config: Config, ports: Sequence[str]) -> dict[Read, frozenset[Kind]]:
-    found: dict[Read, frozenset[Kind]] = {}
+    reads: dict[Read, frozenset[Kind]] = {}
     for read in kind.reads(config):
         if read.port in ports:
             place = (read.port, read.field)
-            found[place] = found.get(place, frozenset(Kind)) & read.kinds
+            reads[place] = reads.get(place, frozenset(Kind)) & read.kinds
     if kind.state is State.KEY:
         for port in ports:
             for name in kind.key_fields(config):
-                found.setdefault((port, name), frozenset(Kind))
-    return {place: kinds for place, kinds in found.items() if kinds}
+                reads.setdefault((port, name), frozenset(Kind))
+    return {place: kinds for place, kinds in reads.items() if kinds}
 
 
 def _asked(
@@ -140,7 +144,9 @@ def _asked(
     if kind.is_sink:
         return {}
     entering = {
-        port: Schema.of({name: each for (at, name), each in kinds.items() if at == port} | {_UNKNOWN + port: Kind.JSON})
+        port: Schema.of(
+            {name: known for (at, name), known in kinds.items() if at == port} | {_UNKNOWN + port: Kind.JSON}
+        )
         for port in ports
     }
     # Third parties may raise anything. The document that a plan makes is checked again, and says why.
@@ -160,7 +166,7 @@ def _alike(read: Read, one: Mapping[str, Schema] | None, two: Mapping[str, Schem
         if other.fields.get(name) != (kinds[1] if goes_on else schema.fields.get(name)):
             return False
         others = (set(schema.fields) | set(other.fields)) - {name}
-        if any(schema.fields.get(each) != other.fields.get(each) for each in others):
+        if any(schema.fields.get(other_name) != other.fields.get(other_name) for other_name in others):
             return False
     return True
 

@@ -90,8 +90,8 @@ def _origins(
     if not _is_idle(spot, options):
         yield outlet, frozenset()
         return
-    for each in spot.inputs:
-        for stream in each.streams:
+    for inflow in spot.inputs:
+        for stream in inflow.streams:
             for origin, passed in _origins(stream, spots, options):
                 yield origin, passed | {spot.id}
 
@@ -125,7 +125,7 @@ _WORDS = {
 
 def refusal_of(pipeline: Pipeline, why: Sequence[Demand], remedies: Sequence[Remedy]) -> list[Problem]:
     """A problem for each demand in a conflict."""
-    helps = [_remedy(each) for each in remedies[:_MOST_REMEDIES]]
+    helps = [_remedy(remedy) for remedy in remedies[:_MOST_REMEDIES]]
     remedy = ", or ".join(helps) or "ask for less"
     if not why:
         return [problem_at("no-plan", "no choice of modules fits together", remedy)]
@@ -156,7 +156,7 @@ def assignment_words(variable: str, value: str) -> str:
 
 
 def _others(demand: Demand, why: Sequence[Demand]) -> str:
-    others = [_words(each) for each in why if each != demand]
+    others = [_words(other) for other in why if other != demand]
     return f" together with {' and '.join(others)}" if others else ""
 
 
@@ -171,7 +171,7 @@ def _place(pipeline: Pipeline, demand: Demand) -> str:
         return demand.at
     if demand.kind is Asked.MEETING and demand.at in pipeline.blueprint.form.meets:
         return pointer("meets", demand.at)
-    spot = next(each for each in pipeline.blueprint.spots if each.id == demand.at)
+    spot = next(spot for spot in pipeline.blueprint.spots if spot.id == demand.at)
     if spot.choice is None:
         return pointer("tasks", spot.at)
     within = {Asked.REQUIRED: ("require",), Asked.ENSURED: ("ensure",), Asked.SAME: ("same",)}.get(demand.kind, ())
@@ -244,7 +244,7 @@ def plan_pipeline(
         refused = refused or wrong.problems
         problem = replace(problem, excluded=(*problem.excluded, wrong.excluded))
     if refused:
-        raise InvalidDocument([_refused(each) for each in refused])
+        raise InvalidDocument([_refused(problem) for problem in refused])
     if not reasons:
         raise InvalidDocument([_NO_PLAN])
     try:
@@ -284,7 +284,7 @@ def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem])
     wanted = set(problem.by_id) if at is None else {made.spots[at]}
     for vertex in reversed(problem.vertices):
         if vertex.id in wanted:
-            wanted |= {stream.origin for each in vertex.inputs for stream in each.streams}
+            wanted |= {stream.origin for inflow in vertex.inputs for stream in inflow.streams}
     return {vertex.id for vertex in problem.vertices if vertex.id in wanted}
 
 
@@ -309,9 +309,9 @@ def plan_together(
 
     Raises `InvalidDocuments` if some have no plan, and `OutOfTime`.
     """
-    problem = joint_problem([each.problem for each in pipelines])
+    problem = joint_problem([pipeline.problem for pipeline in pipelines])
     order = tuple(
-        dict.fromkeys([Criterion.RESIDUE, *(each for one in pipelines for each in one.blueprint.form.prefer)])
+        dict.fromkeys([Criterion.RESIDUE, *(criterion for one in pipelines for criterion in one.blueprint.form.prefer)])
     )
     for _ in range(MOST_TRIES):
         plan = find_plan(problem, order, left=left)
@@ -321,9 +321,11 @@ def plan_together(
             {vertex.id: plan.options[_name(at, vertex.id)] for vertex in pipeline.problem.vertices}
             for at, pipeline in enumerate(pipelines)
         ]
-        made = [assembled(each, chosen) for each, chosen in zip(pipelines, options, strict=True)]
+        made = [assembled(pipeline, chosen) for pipeline, chosen in zip(pipelines, options, strict=True)]
         together = zip(pipelines, options, made, checks, strict=True)
-        wrong = [shortcoming(each.problem, chosen, document, check) for each, chosen, document, check in together]
+        wrong = [
+            shortcoming(pipeline.problem, chosen, document, check) for pipeline, chosen, document, check in together
+        ]
         if not any(wrong):
             # Each with its own figures.
             plans = [
@@ -342,26 +344,28 @@ def plan_together(
 def joint_problem(problems: Sequence[PlanningProblem]) -> PlanningProblem:
     """Several problems as one; the names of vertices and streams begin with the place of their problem."""
     variables: dict[str, StateVariable] = {}
-    for each in (each for problem in problems for each in problem.variables):
-        known = variables.get(each.name)
-        variables[each.name] = each if known is None else replace(known, domain=known.domain | each.domain)
+    for variable in (variable for problem in problems for variable in problem.variables):
+        known = variables.get(variable.name)
+        variables[variable.name] = variable if known is None else replace(known, domain=known.domain | variable.domain)
     numbered = list(enumerate(problems))
     return PlanningProblem(
         variables=tuple(variables.values()),
-        given={_numbered_stream(at, stream): state for at, each in numbered for stream, state in each.given.items()},
-        vertices=tuple(_numbered_vertex(at, vertex) for at, each in numbered for vertex in each.vertices),
+        given={
+            _numbered_stream(at, stream): state for at, problem in numbered for stream, state in problem.given.items()
+        },
+        vertices=tuple(_numbered_vertex(at, vertex) for at, problem in numbered for vertex in problem.vertices),
         goals=tuple(
             replace(
                 goal, name=f"/{at}{goal.name}", streams=tuple(_numbered_stream(at, stream) for stream in goal.streams)
             )
-            for at, each in numbered
-            for goal in each.goals
+            for at, problem in numbered
+            for goal in problem.goals
         ),
-        running=tuple({task.id: task for each in problems for task in each.running}.values()),
-        origins={_name(at, spot): source for at, each in numbered for spot, source in each.origins.items()},
-        confined=frozenset(_name(at, spot) for at, each in numbered for spot in each.confined),
-        present={_name(at, place): held for at, each in numbered for place, held in each.present.items()},
-        excluded=tuple(_named(at, options) for at, each in numbered for options in each.excluded),
+        running=tuple({task.id: task for problem in problems for task in problem.running}.values()),
+        origins={_name(at, spot): source for at, problem in numbered for spot, source in problem.origins.items()},
+        confined=frozenset(_name(at, spot) for at, problem in numbered for spot in problem.confined),
+        present={_name(at, place): held for at, problem in numbered for place, held in problem.present.items()},
+        excluded=tuple(_named(at, options) for at, problem in numbered for options in problem.excluded),
     )
 
 
@@ -382,7 +386,8 @@ def _numbered_vertex(at: int, vertex: Vertex) -> Vertex:
         vertex,
         id=_name(at, vertex.id),
         inputs=tuple(
-            Inflow(each.port, tuple(_numbered_stream(at, stream) for stream in each.streams)) for each in vertex.inputs
+            Inflow(inflow.port, tuple(_numbered_stream(at, stream) for stream in inflow.streams))
+            for inflow in vertex.inputs
         ),
         same=vertex.same and _name(at, vertex.same),
     )

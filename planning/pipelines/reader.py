@@ -53,21 +53,21 @@ class Unusable:
 
 def chosen(choice: Choice, modules: Iterable[Module]) -> list[Module]:
     """The modules that a place asks for, by shape, name and tag; of each name the newest, unless it gives a version."""
-    fitting = [each for each in modules if each.form.shape is choice.shape]
+    fitting = [module for module in modules if module.form.shape is choice.shape]
     newest: dict[str, Module] = {}
-    for each in fitting:
-        known = newest.get(each.form.name)
-        if known is None or known.form.version < each.form.version:
-            newest[each.form.name] = each
+    for named in fitting:
+        known = newest.get(named.form.name)
+        if known is None or known.form.version < named.form.version:
+            newest[named.form.name] = named
     if choice.modules is None:
-        return sorted(newest.values(), key=lambda each: each.name)
-    found = {
-        each.name: each
+        return sorted(newest.values(), key=lambda module: module.name)
+    module = {
+        module.name: module
         for wanted in choice.modules
-        for each in fitting
-        if each.name == wanted or (each is newest[each.form.name] and _is_meant(each, wanted))
+        for module in fitting
+        if module.name == wanted or (module is newest[module.form.name] and _is_meant(module, wanted))
     }
-    return sorted(found.values(), key=lambda each: each.name)
+    return sorted(module.values(), key=lambda module: module.name)
 
 
 def _is_meant(module: Module, wanted: str) -> bool:
@@ -109,8 +109,8 @@ def _candidates(module: Module, site: Site, case: Passage | None) -> Iterator[Fi
     if why := _misfit(kind, site.ports) or ("" if cases else "its task type takes no events with such a config"):
         yield Unusable(module=module.name, why=why)
         return
-    for each in cases:
-        yield Filling(name=module.name, module=module, type=kind, config=config, text=text, passage=each)
+    for passage in cases:
+        yield Filling(name=module.name, module=module, type=kind, config=config, text=text, passage=passage)
 
 
 def _completed(kind: AnyTaskType, config: Mapping[str, Any], site: Site) -> tuple[AnyTaskType, Config, bytes] | str:
@@ -118,8 +118,8 @@ def _completed(kind: AnyTaskType, config: Mapping[str, Any], site: Site) -> tupl
     try:
         made = complete(kind, dict(config), site.tenant)
         if isinstance(made, ValidationError):
-            found = made.errors(include_url=False, include_input=False)[0]
-            return f"its config at {'/'.join(map(str, found['loc']))}: {found['msg']}"
+            detail = made.errors(include_url=False, include_input=False)[0]
+            return f"its config at {'/'.join(map(str, detail['loc']))}: {detail['msg']}"
         return (kind.of(made[0]), *made)
     except Exception as error:  # noqa: BLE001 - as above
         return f"its task type failed: {type(error).__name__}: {error}"
@@ -140,13 +140,13 @@ def option_of(name: str, candidate: Filling, fields: Collection[str], ports: Seq
     module, passage = candidate.module, candidate.passage
     needed = NOTHING if module is None else All((module.require, module.form.shape.requires))
     effects = NOTHING if module is None else All((module.ensure, module.form.shape.ensures))
-    rests = [each.rest for each in passage.leaves.values() if each.rest]
+    rests = [leaving.rest for leaving in passage.leaves.values() if leaving.rest]
     is_shared = candidate.type.deterministic and candidate.type.effect is Effect.NONE
     return Option(
         name=name,
         module=candidate.name,
         requires={port: _all([needed, *_needs(passage, port)]) for port in ports},
-        ensures_at={port: _all([effects, *_effects(each, fields)]) for port, each in passage.leaves.items()},
+        ensures_at={port: _all([effects, *_effects(leaving, fields)]) for port, leaving in passage.leaves.items()},
         base=rests[0] if rests else "",
         cost=_figure(None if module is None else module.form.cost, _MICROSECONDS),
         quality=_figure(None if module is None else module.form.quality, _MILLI),
@@ -188,7 +188,7 @@ def _effects(leaving: Leaving, fields: Collection[str]) -> Iterator[Constraint]:
 
 
 def _one_of(variable: str, values: Sequence[str]) -> Constraint:
-    return Equals(variable, values[0]) if len(values) == 1 else Some(tuple(Equals(variable, each) for each in values))
+    return Equals(variable, values[0]) if len(values) == 1 else Some(tuple(Equals(variable, value) for value in values))
 
 
 def _all(parts: Iterable[Constraint]) -> Constraint:
@@ -200,7 +200,7 @@ def _all(parts: Iterable[Constraint]) -> Constraint:
 
 
 def _flat(part: Constraint) -> Iterable[Constraint]:
-    return [each for inner in part.parts for each in _flat(inner)] if isinstance(part, All) else [part]
+    return [leaf for inner in part.parts for leaf in _flat(inner)] if isinstance(part, All) else [part]
 
 
 _KINDS = frozenset({UNSET, *map(kind_value, Kind)})
@@ -252,7 +252,9 @@ def is_pipeline(value: Mapping[str, object]) -> bool:
     """Whether a document is one with open places or goals, to be planned."""
     tasks = value.get("tasks")
     entries = tasks if isinstance(tasks, list) else []
-    return bool(value.keys() & OWN_FIELDS) or any(isinstance(each, dict) and each.keys() & PLACES for each in entries)
+    return bool(value.keys() & OWN_FIELDS) or any(
+        isinstance(entry, dict) and entry.keys() & PLACES for entry in entries
+    )
 
 
 def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:
@@ -270,23 +272,28 @@ class _Builder:
     def __init__(self, blueprint: Blueprint, around: Surroundings) -> None:
         self.blueprint, self.form, self.around = blueprint, blueprint.form, around
         self.domains, self.problems = read_domains(self.form.variables, {})
-        self.offered = [each for each in around.modules if not _is_left_out(each, around)]
-        self.found: dict[str, list[Filling]] = {}
+        self.offered = [module for module in around.modules if not _is_left_out(module, around)]
+        self.fillings: dict[str, list[Filling]] = {}
         self.known: dict[tuple[str, tuple[str, ...], str], Sequence[Filling | Unusable]] = {}
         for spot in blueprint.spots:
             if spot.choice is not None:
-                self.found[spot.id] = self._candidates(spot)
+                self.fillings[spot.id] = self._candidates(spot)
             elif spot.type is not None and spot.config is not None and not spot.type.is_source:
-                self.found[spot.id] = self._fixed(spot, spot.type, spot.config)
-        modules = {each.name: each.module for cases in self.found.values() for each in cases if each.module is not None}
+                self.fillings[spot.id] = self._fixed(spot, spot.type, spot.config)
+        modules = {
+            filling.name: filling.module
+            for cases in self.fillings.values()
+            for filling in cases
+            if filling.module is not None
+        }
         # What a pipeline does without it may speak of all the same.
-        modules |= {each.name: each for each in around.modules if _is_left_out(each, around)}
+        modules |= {module.name: module for module in around.modules if _is_left_out(module, around)}
         domains = dict(self.domains)
         for module in modules.values():
             domains |= {name: domains.get(name, frozenset()) | values for name, values in module.domains.items()}
         self.domains = domains
         self.fields = frozenset(
-            name for cases in self.found.values() for each in cases for name in each.passage.fields()
+            name for cases in self.fillings.values() for filling in cases for name in filling.passage.fields()
         ).union(*(goal.fields for goal in self.form.goals))
 
     def pipeline(self) -> Pipeline:
@@ -297,7 +304,7 @@ class _Builder:
             for port in spot.outputs
             if spot.type is not None and spot.type.is_source
         }
-        vertices = tuple(self._vertex(spot, reader) for spot in self.blueprint.spots if spot.id in self.found)
+        vertices = tuple(self._vertex(spot, reader) for spot in self.blueprint.spots if spot.id in self.fillings)
         goals = tuple(
             Goal(name=pointer("goals", at), holds=self._holds(at, goal, reader), streams=self._aimed(goal, vertices))
             for at, goal in enumerate(self.form.goals)
@@ -316,12 +323,12 @@ class _Builder:
                 running=tuple(running),
                 origins=self._origins(running),
                 confined=frozenset(
-                    spot.id for spot in self.blueprint.spots if _is_fresh(spot) and spot.id not in self.found
+                    spot.id for spot in self.blueprint.spots if _is_fresh(spot) and spot.id not in self.fillings
                 ),
                 present=self.around.present,
             ),
             candidates={
-                spot.id: _named(self.found[spot.id]) for spot in self.blueprint.spots if spot.choice is not None
+                spot.id: _named(self.fillings[spot.id]) for spot in self.blueprint.spots if spot.choice is not None
             },
         )
 
@@ -329,18 +336,18 @@ class _Builder:
         choice = spot.choice
         if choice is None:
             return []
-        ports = tuple(each.port for each in spot.inputs)
+        ports = tuple(inflow.port for inflow in spot.inputs)
         site = Site(ports=ports, rest=choice.config, catalogue=self.around.catalogue, tenant=self.around.tenant)
         asked = chosen(choice, self.offered)
-        found = [each for module in asked for each in self._asked(module, site)]
-        fitting = [each for each in found if isinstance(each, Filling)]
+        cases = [case for module in asked for case in self._asked(module, site)]
+        fitting = [case for case in cases if isinstance(case, Filling)]
         place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
         self._find_unknown(choice.modules or (), place)
         if choice.modules is not None:
             for module in asked:
-                self.problems += [replace(each, pointer=pointer(*place, "modules")) for each in module.excesses()]
+                self.problems += [replace(problem, pointer=pointer(*place, "modules")) for problem in module.excesses()]
         if not fitting and not choice.shape.allows_no_op:
-            why = "; ".join(f"{each.module}: {each.why}" for each in found if isinstance(each, Unusable))
+            why = "; ".join(f"{case.module}: {case.why}" for case in cases if isinstance(case, Unusable))
             message = f"no module of shape {choice.shape} fits here{': ' if why else ''}{why}"
             self.problems.append(
                 problem_at("no-module", message, "publish one, or change what the place asks for", *place)
@@ -355,8 +362,8 @@ class _Builder:
         return self.known[alike]
 
     def _find_unknown(self, wanted: Sequence[str], place: tuple[str | int, ...]) -> None:
-        names = {each.form.name for each in self.around.modules} | {each.name for each in self.around.modules}
-        tags = {f"{TAG}{tag}" for each in self.around.modules for tag in each.form.tags}
+        names = {module.form.name for module in self.around.modules} | {module.name for module in self.around.modules}
+        tags = {f"{TAG}{tag}" for module in self.around.modules for tag in module.form.tags}
         for at, name in enumerate(wanted):
             if name not in names | tags:
                 remedy = suggestion(name, names | tags, f"there are {listed(sorted(names))}")
@@ -364,19 +371,21 @@ class _Builder:
                 self.problems.append(problem_at("unknown-module", message, remedy, *place, "modules", at))
 
     def _fixed(self, spot: Spot, kind: AnyTaskType, config: Config) -> list[Filling]:
-        ports = tuple(each.port for each in spot.inputs)
+        ports = tuple(inflow.port for inflow in spot.inputs)
         given = {} if spot.task is None else spot.task.config
-        module = next((each for each in self.around.modules if _is_of(each, kind, given)), None)
+        module = next((module for module in self.around.modules if _is_of(module, kind, given)), None)
         return [
             Filling(name=kind.name, module=module, type=kind, config=given, text=spot.text, passage=passage)
             for passage in passages_of_type(kind, config, ports)
         ]
 
     def _vertex(self, spot: Spot, reader: ConstraintReader) -> Vertex:
-        ports = tuple(each.port for each in spot.inputs)
-        options = [option_of(name, each, self.fields, ports) for name, each in _named(self.found[spot.id]).items()]
+        ports = tuple(inflow.port for inflow in spot.inputs)
+        options = [
+            option_of(name, candidate, self.fields, ports) for name, candidate in _named(self.fillings[spot.id]).items()
+        ]
         if _is_fresh(spot):
-            options = [replace(each, computes="") for each in options]
+            options = [replace(option, computes="") for option in options]
         if not options and spot.choice is None:
             # Its type refuses every field that it might get. The document that a plan makes is checked again.
             options = [Option(name=spot.id)]
@@ -417,7 +426,7 @@ class _Builder:
         return All(tuple(parts))
 
     def _aimed(self, goal: GoalForm, vertices: Sequence[Vertex]) -> tuple[Outlet, ...]:
-        raw = [Outlet(each.id, port) for each in self.blueprint.spots if each.source for port in each.outputs]
+        raw = [Outlet(spot.id, port) for spot in self.blueprint.spots if spot.source for port in spot.outputs]
         every = [stream for vertex in vertices for stream in vertex.streams()]
         if goal.since is not None:
             reached = below(vertices, self.blueprint.last(goal.since))
@@ -426,9 +435,9 @@ class _Builder:
             return (*raw, *every)
         if goal.at in {END, None}:
             sinks = [vertex for vertex in vertices if not vertex.outputs]
-            return tuple(dict.fromkeys(stream for each in sinks for at in each.inputs for stream in at.streams))
+            return tuple(dict.fromkeys(stream for sink in sinks for at in sink.inputs for stream in at.streams))
         last = self.blueprint.last(goal.at)
-        return tuple(Outlet(last, port) for each in self.blueprint.spots if each.id == last for port in each.outputs)
+        return tuple(Outlet(last, port) for spot in self.blueprint.spots if spot.id == last for port in spot.outputs)
 
     def _sources(self) -> Mapping[str, str]:
         return {
@@ -457,11 +466,11 @@ def _is_fresh(spot: Spot) -> bool:
 
 def _named(candidates: Sequence[Filling]) -> dict[str, Filling]:
     """Candidates by names of their own: a module has several if it has several cases."""
-    found: dict[str, Filling] = {}
-    for each in candidates:
-        same = sum(other.name == each.name for other in found.values())
-        found[f"{each.name} #{same + 1}" if same else each.name] = each
-    return found
+    candidate: dict[str, Filling] = {}
+    for named in candidates:
+        same = sum(other.name == named.name for other in candidate.values())
+        candidate[f"{named.name} #{same + 1}" if same else named.name] = named
+    return candidate
 
 
 def _is_left_out(module: Module, around: Surroundings) -> bool:

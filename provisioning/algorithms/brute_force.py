@@ -50,7 +50,7 @@ class _Search:
         options = self._options(active)
         if not all(options):
             return
-        least = [min(price for price, _, _ in each) for each in options]
+        least = [min(price for price, _, _ in ways) for ways in options]
         below = [sum(least[at:]) for at in range(len(least) + 1)]
         self._descend(active, options, below, [], [_PLENTY] * len(options))
 
@@ -67,7 +67,7 @@ class _Search:
             raise ValueError("too large a case for brute force; use another algorithm")
         at = len(chosen)
         if at == len(options):
-            whole = [each for _, each in chosen]
+            whole = [counts for _, counts in chosen]
             theta = self._theta(active, self._price(whole))
             if theta > self.theta + _ROUNDING:
                 self.theta, self.best = theta, (active, whole)
@@ -89,19 +89,19 @@ class _Search:
 
     def _of_task(self, at: int, active: Active, need: float) -> list[tuple[float, float, Counts]]:
         kinds = [kind for kind in self.kinds if self.dataflow.tasks[at].tags <= kind.tags]
-        found: list[tuple[float, float, Counts]] = []
+        options: list[tuple[float, float, Counts]] = []
         for counts in self._covers(kinds, need):
             power = sum(count * kind.speed for count, kind in zip(counts, self.kinds, strict=True))
             price = sum(count * kind.least_price for count, kind in zip(counts, self.kinds, strict=True))
             capacity = [_PLENTY] * len(self.dataflow.tasks)
             capacity[at] = power
             if omega(self.dataflow, active, self.rates, capacity) >= self.goal.omega - _ROUNDING:
-                found.append((price, power, counts))
+                options.append((price, power, counts))
         if not all(kind.linear for kind in kinds):
-            return sorted(found)
+            return sorted(options)
         # With prices in proportion, more power for no more money is always better.
         kept: list[tuple[float, float, Counts]] = []
-        for price, power, counts in sorted(found, key=lambda each: (each[0], -each[1])):
+        for price, power, counts in sorted(options, key=lambda option: (option[0], -option[1])):
             if not kept or power > kept[-1][1] + _ROUNDING:
                 kept.append((price, power, counts))
         return sorted(kept)
@@ -118,7 +118,7 @@ class _Search:
     def _price(self, counts: list[Counts]) -> float:
         total = 0.0
         for at, kind in enumerate(self.kinds):
-            cores = sum(each[at] for each in counts)
+            cores = sum(row[at] for row in counts)
             if (at, cores) not in self._prices:
                 self._prices[at, cores] = sum(one.price for one in cheapest(list(kind.classes), cores))
             total += self._prices[at, cores]

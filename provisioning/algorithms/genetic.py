@@ -87,13 +87,13 @@ class _Population:
         strangers = [self._stranger(len(first.machines)) for _ in range(others)]
         self._people = [first, *packed, *mutants, *strangers]
         for age in range(1, self._evolution.generations + 1):
-            ranked = sorted(self._people, key=lambda each, age=age: -self._fitness(each, age))  # type: ignore[misc]
+            ranked = sorted(self._people, key=lambda chromosome, age=age: -self._fitness(chromosome, age))  # type: ignore[misc]
             kept = ranked[: max(1, int(size * _KEPT))]
             # The better its rank, the likelier is a parent.
             parents = self._random.choices(ranked, weights=range(len(ranked), 0, -1), k=2 * (size - len(kept)))
             children = [self._mutated(self._child(*pair)) for pair in zip(parents[::2], parents[1::2], strict=True)]
             self._people = [*kept, *children]
-        best = max(self._people, key=lambda each: self._fitness(each, 1000 * self._evolution.generations))
+        best = max(self._people, key=lambda chromosome: self._fitness(chromosome, 1000 * self._evolution.generations))
         return self._decoded(best, within)
 
     def _fitness(self, one: Chromosome, age: int) -> float:
@@ -111,7 +111,7 @@ class _Population:
         if self._runs.rentals:
             changed = sum(self._classes[at].price for at, _, number in one.machines if number < 0)
             changed += sum(
-                each.machine_class.price for number, each in self._runs.rentals.items() if number not in kept
+                rental.machine_class.price for number, rental in self._runs.rentals.items() if number not in kept
             )
             theta -= self._goal.sigma(self._dataflow) * changed * _CHANGE_HOURS
         nowhere = capacity.count(0.0)

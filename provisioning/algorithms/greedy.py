@@ -19,7 +19,7 @@ def selected(dataflow: DataflowFigures, *, central: bool) -> Active:
         causing = under if central else 0.0
         costs = (max(one.cost + one.selectivity * causing, 1e-12) for one in dataflow.tasks[at].alternates)
         ratios = [one.value / cost for one, cost in zip(dataflow.tasks[at].alternates, costs, strict=True)]
-        return max(range(len(ratios)), key=lambda each: (ratios[each], each))
+        return max(range(len(ratios)), key=lambda at: (ratios[at], at))
 
     return chosen_upwards(dataflow, best)[0]
 

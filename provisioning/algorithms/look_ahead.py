@@ -120,7 +120,7 @@ class _Plan:
         spare = sorted(range(len(needs)), key=lambda task: needs[task] - self._draft.capacity[task])
         for task in spare:
             if self._draft.counts[task] > 1:
-                home = min(self._draft.homes(task), key=lambda each: weight(self._draft, task, each))
+                home = min(self._draft.homes(task), key=lambda number: weight(self._draft, task, number))
                 action = PlannedAction(step=step, task=task, cores=-1, home=home)
                 if self._enough_with(step, action):
                     return action
@@ -140,8 +140,8 @@ class _Plan:
 
     def _mean_shares(self, step: int) -> list[float]:
         """What each task does of what reaches it, from an interval on."""
-        each = [local_shares(*self._at(later)[1:]) for later in range(step, len(self._outlook.coming_rates))]
-        return [sum(shares) / len(each) for shares in zip(*each, strict=True)]
+        steps = [local_shares(*self._at(later)[1:]) for later in range(step, len(self._outlook.coming_rates))]
+        return [sum(shares) / len(steps) for shares in zip(*steps, strict=True)]
 
     def _needs(self, step: int) -> list[float]:
         taken = self._at(step)[1]

@@ -46,7 +46,7 @@ def shrink(draft: DeploymentDraft, rates: Rates, target: float) -> None:
         if draft.counts[task] <= 1:
             asked.discard(task)
             continue
-        number = min(draft.homes(task), key=lambda each: (weight(draft, task, each), each))
+        number = min(draft.homes(task), key=lambda number: (weight(draft, task, number), number))
         draft.take(task, number)
         if draft.omega(rates) < target - ENOUGH:
             draft.put(task, number)
@@ -79,9 +79,9 @@ def switch_alternates(draft: DeploymentDraft, outlook: Outlook, rates: Rates) ->
         required = [one.cost * rate * outlook.goal.omega for one in alternates]
         now = required[draft.active[task]]
         if outlook.below(outlook.omega):
-            feasible = [at for at, each in enumerate(required) if each <= now]
+            feasible = [at for at, cores in enumerate(required) if cores <= now]
         else:
-            feasible = [at for at, each in enumerate(required) if each >= now]
+            feasible = [at for at, cores in enumerate(required) if cores >= now]
         feasible.sort(key=lambda at: (-alternates[at].value / max(alternates[at].cost, 1e-12), -alternates[at].value))
         fitting = (at for at in feasible if required[at] <= draft.capacity[task])
         draft.active[task] = next(fitting, draft.active[task])
@@ -141,4 +141,4 @@ BASELINES: Mapping[str, Adaptation] = {"CAF": CAF, "WAAF": WAAF, "WPA": WPA, "WP
 
 def _folded(figures: Sequence[Mapping[Name, float]], fold: Fold) -> dict[Name, float]:
     """One figure for each name that the newest have; machines come and go, so others may lack it."""
-    return {name: fold([each[name] for each in figures if name in each]) for name in figures[-1]}
+    return {name: fold([known[name] for known in figures if name in known]) for name in figures[-1]}

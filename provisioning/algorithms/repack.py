@@ -21,7 +21,7 @@ def repacked(draft: DeploymentDraft, rates: Rates, classes: tuple[MachineClass, 
 
 def gather(draft: DeploymentDraft) -> None:
     """Move what runs on the least used machines to free cores of others, so that machines become idle."""
-    partly = sorted((number for number in draft.open if draft.cores[number]), key=lambda each: _used(draft, each))
+    partly = sorted((number for number in draft.open if draft.cores[number]), key=lambda number: _used(draft, number))
     for number in partly:
         _move_away(draft, number)
 
@@ -69,7 +69,7 @@ def _shrink_last(
         if machine_class.price > here.price / here.cores * machine_class.cores + 1e-9:
             continue
         draft.take(task, home)
-        number = next((each for each in draft.room(task) if draft.rentals[each].machine_class is machine_class), None)
+        number = next((free for free in draft.room(task) if draft.rentals[free].machine_class is machine_class), None)
         number = draft.rent(machine_class) if number is None else number
         draft.put(task, number)
         if draft.capacity[task] >= work or draft.omega(rates) >= target - 1e-9:
@@ -114,7 +114,7 @@ def cheapest(classes: list[MachineClass], cores: int) -> list[MachineClass]:
             (best[max(0, wanted - one.cores)][0] + one.price, best[max(0, wanted - one.cores)][1] + 1, at)
             for at, one in enumerate(classes)
         )
-        price, count, at = min(options, key=lambda each: (round(each[0], 9), each[1]))
+        price, count, at = min(options, key=lambda option: (round(option[0], 9), option[1]))
         best.append((price, count, classes[at]))
     chosen: list[MachineClass] = []
     while cores > 0 and (machine_class := best[cores][2]) is not None:

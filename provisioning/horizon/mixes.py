@@ -48,8 +48,8 @@ class Mix:
 def mixes(dataflow: DataflowFigures, rates: Rates, *others: Active) -> tuple[Mix, ...]:
     """The mixes that are worth considering at these rates, the best value first, and some others in any case."""
     choices = math.prod(len(dataflow.tasks[at].alternates) for at in dataflow.dynamic)
-    found = _all(dataflow) if choices <= MOST_ENUMERATED else _priced(dataflow, rates)
-    made = [_made(dataflow, rates, active) for active in dict.fromkeys((*found, selected(dataflow, central=True)))]
+    actives = _all(dataflow) if choices <= MOST_ENUMERATED else _priced(dataflow, rates)
+    made = [_made(dataflow, rates, active) for active in dict.fromkeys((*actives, selected(dataflow, central=True)))]
     kept = _spread(_efficient(made))
     known = {mix.active for mix in kept}
     kept += [_made(dataflow, rates, active) for active in dict.fromkeys(others) if active not in known]
@@ -123,7 +123,7 @@ def cores_of(dataflow: DataflowFigures, rates: Rates, below: Sequence[float]) ->
 def _efficient(made: Iterable[Mix]) -> list[Mix]:
     """Those of which no other is worth as much and takes less, the best value first."""
     kept: list[Mix] = []
-    for mix in sorted(made, key=lambda each: (-each.gamma, each.cores)):
+    for mix in sorted(made, key=lambda mix: (-mix.gamma, mix.cores)):
         if not kept or mix.cores < kept[-1].cores - 1e-12:
             kept.append(mix)
     return kept
@@ -182,7 +182,7 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
     wrong = (*wrong_figure("cores", cores), *wrong_figure("omega", omega, most=1.0))
     wrong += (
         *wrong_figure("switch_cost", switch_cost),
-        *chain(*(wrong_rates(each, least=-LARGEST) for each in forecast)),
+        *chain(*(wrong_rates(rates, least=-LARGEST) for rates in forecast)),
     )
     refuse("this cannot be planned", wrong)
     most = {name: max(max(0.0, rates.get(name, 0.0)) for rates in forecast) for name in forecast[0]}
@@ -191,8 +191,8 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
     gammas = [dataflow.gamma(active) for active in options]
     steps = [
         [
-            _step(active, gamma, cores_of(dataflow, rates, each), cores)
-            for active, gamma, each in zip(options, gammas, below, strict=True)
+            _step(active, gamma, cores_of(dataflow, rates, caused), cores)
+            for active, gamma, caused in zip(options, gammas, below, strict=True)
         ]
         for rates in forecast
     ]

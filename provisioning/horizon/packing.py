@@ -157,11 +157,11 @@ def sink_levels(  # noqa: PLR0913  all that a level follows from
             continue
         spare -= loss
         chosen[sink] = level
-    found = [highest] * len(dataflow.tasks)
+    levels = [highest] * len(dataflow.tasks)
     for sink, tasks in regions.items():
         for task in tasks:
-            found[task] = chosen[sink]
-    return found
+            levels[task] = chosen[sink]
+    return levels
 
 
 def _regions(dataflow: DataflowFigures) -> dict[int, list[int]]:
@@ -260,9 +260,9 @@ def packed(dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMe
         _Packing(dataflow, active, rates, menu, omega, counts)
         for counts in (starts if len(dataflow.tasks) <= _MANY else starts[:1])
     ]
-    for each in packings:
-        each.take_back()
-    packing = min(packings, key=lambda each: sum(map(menu.price, each.counts)))
+    for tried in packings:
+        tried.take_back()
+    packing = min(packings, key=lambda packing: sum(map(menu.price, packing.counts)))
     packing.improve()
     made = assembled(dataflow, tuple(packing.active), packing.counts, menu.kinds, depth_first(dataflow))
     draft = DeploymentDraft(dataflow, made)
@@ -287,13 +287,13 @@ def _starts(
 
     options = [
         sink_levels(dataflow, needs, price, grain, highest=highest, mean=omega)
-        for highest in dict.fromkeys((omega, *(each for each in _HIGHEST if each > omega)))
+        for highest in dict.fromkeys((omega, *(level for level in _HIGHEST if level > omega)))
     ]
     counts = [
         [menu.counts(task.tags, need * level) for task, need, level in zip(dataflow.tasks, needs, levels, strict=True)]
         for levels in options
     ]
-    return sorted(counts, key=lambda each: sum(map(menu.price, each)))
+    return sorted(counts, key=lambda option: sum(map(menu.price, option)))
 
 
 class _Packing:
@@ -376,7 +376,7 @@ class _Packing:
                 least = trial
             else:
                 most = trial - 1
-            self.active, self.counts, self._capacity = (each[:] for each in before)  # type: ignore[assignment]
+            self.active, self.counts, self._capacity = (kept[:] for kept in before)  # type: ignore[assignment]
             trial = (least + most + 1) // 2
         for step in steps[:least]:
             take(step)

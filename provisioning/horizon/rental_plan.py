@@ -169,7 +169,7 @@ class RentalProgram:
                 wanted = [self._wanted(need, level, tags, step) for _, level, need, _ in options]
                 there = [(power[step], cores[step]) for offered, power, cores in self._supply if tags <= offered]
                 for supply, demand in zip(zip(*there, strict=True), zip(*wanted, strict=True), strict=True):
-                    demanded = [each * picked for each, (*_, picked) in zip(demand, options, strict=True)]
+                    demanded = [amount * picked for amount, (*_, picked) in zip(demand, options, strict=True)]
                     self._model.add(
                         model_builder.LinearExpr.sum([*supply, short]) >= model_builder.LinearExpr.sum(demanded)
                     )
@@ -185,10 +185,10 @@ class RentalProgram:
         Tasks that need less than a core leave some of its power idle. They take the slowest cores.
         """
         tasks = self.outlook.dataflow.tasks
-        needs = sorted(each * level for each, task in zip(need, tasks, strict=True) if not tags or task.tags == tags)
+        needs = sorted(cores * level for cores, task in zip(need, tasks, strict=True) if not tags or task.tags == tags)
         grains = iter(self._grains[step])
-        power = sum(max(each, next(grains, self._grain)) for each in needs)
-        return power, sum(max(1.0, each / self._fastest) for each in needs)
+        power = sum(max(need, next(grains, self._grain)) for need in needs)
+        return power, sum(max(1.0, need / self._fastest) for need in needs)
 
     def _hours(self, step: int) -> float:
         """How much of an hour that begins at an interval lies within the horizon."""
@@ -205,7 +205,9 @@ class RentalProgram:
 def cheapest_power(classes: Sequence[MachineClass]) -> tuple[MachineClass, ...]:
     """For each set of tags the class with the lowest price for its power; of equals the smallest."""
     best: dict[frozenset[str], MachineClass] = {}
-    for one in sorted(classes, key=lambda each: (round(each.price / each.power, 9), each.power)):
+    for one in sorted(
+        classes, key=lambda machine_class: (round(machine_class.price / machine_class.power, 9), machine_class.power)
+    ):
         best.setdefault(one.tags, one)
     return tuple(best.values())
 
@@ -213,13 +215,13 @@ def cheapest_power(classes: Sequence[MachineClass]) -> tuple[MachineClass, ...]:
 def coming_power(outlook: Outlook, rental: Rental, steps: int) -> tuple[float, ...]:
     """The power of a machine at the coming intervals; the last prediction holds for those beyond."""
     rated = rental.machine_class.speed
-    speeds = [each.get(rental.number, rated) for each in outlook.coming_speeds]
-    found = []
+    speeds = [coming.get(rental.number, rated) for coming in outlook.coming_speeds]
+    powers = []
     for step in range(steps):
         late = rental.ready_at - outlook.now - step * outlook.interval
         working = max(0.0, min(1.0, 1.0 - late / outlook.interval))
-        found.append(speeds[min(step, len(speeds) - 1)] * rental.machine_class.cores * working)
-    return tuple(found)
+        powers.append(speeds[min(step, len(speeds) - 1)] * rental.machine_class.cores * working)
+    return tuple(powers)
 
 
 def expected_performance(outlook: Outlook) -> float:
@@ -243,11 +245,11 @@ def _grouped(outlook: Outlook, steps: int) -> Iterator[_Group]:
         alike = round(10 * mean / rental.machine_class.power)
         key = rental.machine_class.name, ends, alike
         groups[key].append((-mean, rental.number, power, rental.machine_class))
-    for (_, ends, _), each in groups.items():
-        columns = zip(*(power for _, _, power, _ in each), strict=True)
+    for (_, ends, _), group in groups.items():
+        columns = zip(*(power for _, _, power, _ in group), strict=True)
         yield _Group(
-            numbers=tuple(number for _, number, _, _ in sorted(each, key=lambda one: one[:2])),
-            machine_class=each[0][3],
+            numbers=tuple(number for _, number, _, _ in sorted(group, key=lambda one: one[:2])),
+            machine_class=group[0][3],
             ends=ends,
-            power=tuple(sum(column) / len(each) for column in columns),
+            power=tuple(sum(column) / len(group) for column in columns),
         )

@@ -42,7 +42,7 @@ def _fill(draft: DeploymentDraft, task: int, wanted: list[float]) -> None:
     """Many cores at once, the fastest first, as long as each is needed whole; free ones, then those to spare."""
     missing = wanted[task] - draft.capacity[task]
     tags = draft.dataflow.tasks[task].tags
-    for number in sorted(draft.open, key=lambda each: -draft.speeds[each]):
+    for number in sorted(draft.open, key=lambda number: -draft.speeds[number]):
         speed = draft.speeds[number]
         if speed > 0 and missing >= speed and tags <= draft.rentals[number].machine_class.tags:
             count = min(draft.open[number], int(missing / speed))
@@ -52,7 +52,7 @@ def _fill(draft: DeploymentDraft, task: int, wanted: list[float]) -> None:
         if other == task:
             continue
         left = over
-        for number, count in sorted(draft.places[other].items(), key=lambda each: -draft.speeds[each[0]]):
+        for number, count in sorted(draft.places[other].items(), key=lambda item: -draft.speeds[item[0]]):
             speed = draft.speeds[number]
             if speed <= 0 or not tags <= draft.rentals[number].machine_class.tags:
                 continue
@@ -79,7 +79,7 @@ def _supplied(draft: DeploymentDraft, task: int, wanted: list[float], missing: f
     ]
     if not spare:
         return False
-    number, other = min(spare, key=lambda each: _fit(draft.speeds[each[0]], missing))
+    number, other = min(spare, key=lambda option: _fit(draft.speeds[option[0]], missing))
     draft.take(other, number)
     draft.put(task, number)
     return True
@@ -102,7 +102,7 @@ def _exchanged(draft: DeploymentDraft, task: int, wanted: list[float], missing: 
     ]
     if not gains:
         return False
-    _, fast, other = min(gains, key=lambda each: _fit(each[0], missing))
+    _, fast, other = min(gains, key=lambda option: _fit(option[0], missing))
     draft.take(task, slow)
     draft.take(other, fast)
     draft.put(task, fast)
@@ -233,7 +233,7 @@ def _start_power(
         one
         for one in classes
         if one.power <= left + small.power / 2
-        and (one.speed <= small.speed or one.cores <= sum(int(max(0.0, each) / one.speed) for each in missing))
+        and (one.speed <= small.speed or one.cores <= sum(int(max(0.0, need) / one.speed) for need in missing))
     ]:
         chosen = max(fitting, key=lambda one: one.power)
         works = max(0.0, 1.0 - chosen.start_seconds / program.outlook.interval)
