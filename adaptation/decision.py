@@ -101,18 +101,13 @@ def best_choice(space: ChoiceSpace, cores: float) -> Selection:
     """The best choice that fits in some cores, or the cheapest one."""
     count = prod(len(names) for names in space.alternates.values())
     if count * len(space.flow.tasks) <= _MOST_WORK:
-        return space.selection(_of_all(space, cores))
+        names = list(space.alternates)
+        every = (dict(zip(names, chosen, strict=True)) for chosen in product(*space.alternates.values()))
+        return space.selection(max(every, key=lambda alternates: _merit(space, alternates, cores)))
     cheapest = _cheapest(space)
     if space.flow.need(space.selection(cheapest)) > cores:
         return space.selection(cheapest)
     return space.selection(_divided(space, cores) if _is_divisible(space) else _climbed(space, cheapest, cores))
-
-
-def _of_all(space: ChoiceSpace, cores: float) -> dict[str, str]:
-    """By trying everything."""
-    names = list(space.alternates)
-    every = (dict(zip(names, combination, strict=True)) for combination in product(*space.alternates.values()))
-    return max(every, key=lambda choice: _merit(space, choice, cores))
 
 
 def _merit(space: ChoiceSpace, alternates: Mapping[str, str], cores: float) -> tuple[bool, float, float, int]:
@@ -126,7 +121,7 @@ def _merit(space: ChoiceSpace, alternates: Mapping[str, str], cores: float) -> t
 
 
 def _cheapest(space: ChoiceSpace) -> dict[str, str]:
-    """From the end on: what an event costs below a task does not depend on how many there are."""
+    """The cheapest choice, found from the last task up: an event's cost below a task depends on no rates."""
     chosen: dict[str, str] = {}
     below = [0.0] * len(space.flow.tasks)
     for at in reversed(range(len(space.flow.tasks))):
@@ -159,7 +154,7 @@ def _is_divisible(space: ChoiceSpace) -> bool:
 
 
 def _divided(space: ChoiceSpace, cores: float) -> dict[str, str]:
-    """By dividing the cores among the tasks: a table of the most value for each number of steps."""
+    """The best choice, found by dividing the cores among the tasks: a table has the most value for each part."""
     flow = space.flow
     start = {task: names[0] for task, names in space.alternates.items()}
     rates = flow.entering(flow.chosen(start), space.opened)
@@ -197,7 +192,7 @@ def _divided(space: ChoiceSpace, cores: float) -> dict[str, str]:
 
 
 def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict[str, str]:
-    """By the change that gains most value for its cost, as long as one fits."""
+    """A good choice, reached by the change that gains most value for its cost, as long as one fits."""
     choice, flow = dict(start), space.flow
     left = cores - flow.need(space.selection(choice))
     worthwhile = {task.id: _undominated(task, space.alternates[task.id]) for task in flow.tasks if task.is_dynamic}

@@ -254,9 +254,9 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
         tasks[task.at] = _resolved(task, choice.alternates[task.id])
     for stream in dynamic.streams.values():
         tasks.append({"id": stream.gate, "type": GATE_TYPE, "config": {"open": choice.opened[stream.name]}})
-        into, out = _halves(streams[stream.at], stream.gate)
-        streams[stream.at] = into
-        streams.append(out)
+        whole = streams[stream.at]
+        streams[stream.at] = {key: whole[key] for key in whole if key in {"from", "from_port"}} | {"to": stream.gate}
+        streams.append({"from": stream.gate} | {key: whole[key] for key in whole if key in {"to", "to_port"}})
     plain = {key: dynamic.written[key] for key in ("version", "name")}
     unguarded = [{key: value for key, value in stream.items() if key != "when"} for stream in streams]
     return {**plain, "tasks": tasks, "streams": unguarded}
@@ -281,12 +281,6 @@ def _resolved(task: DynamicTask, name: str) -> dict[str, Any]:
     module = {} if chosen.module is None else {"module": chosen.module}
     tags = {"tags": sorted(task.tags)} if task.tags else {}
     return {"id": task.id, "type": chosen.type, "config": dict(chosen.config), **module, **tags}
-
-
-def _halves(stream: Mapping[str, Any], gate: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    into = {key: value for key, value in stream.items() if key in {"from", "from_port"}}
-    out = {key: value for key, value in stream.items() if key in {"to", "to_port"}}
-    return {**into, "to": gate}, {"from": gate, **out}
 
 
 def _alternate_in(plain: Mapping[str, Any] | None, task: DynamicTask) -> str:

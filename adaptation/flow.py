@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from adaptation.documents import AlternateForm, DynamicDocument, Selection
+from adaptation.documents import DynamicDocument, Selection
 from adaptation.guards import ValueGuard
 
 ONLY = ""
@@ -147,7 +147,7 @@ def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Ma
     if task not in dynamic.tasks:
         return {ONLY: _measured(_PASSES_ON, figures.measured.get((task, ONLY), _NOT_MEASURED))}
     known = dynamic.tasks[task].alternates
-    values = {name: _value(alternate, figures.numbers) for name, alternate in known.items()}
+    values = {name: _value(alternate.value, figures.numbers) for name, alternate in known.items()}
     best = max(values.values(), default=0.0) or 1.0
     return {
         name: _measured(
@@ -158,8 +158,7 @@ def _alternates(task: str, dynamic: DynamicDocument, figures: FlowFigures) -> Ma
     }
 
 
-def _value(alternate: AlternateForm, numbers: Mapping[tuple[str, str], float]) -> float:
-    guard = alternate.value
+def _value(guard: ValueGuard | float, numbers: Mapping[tuple[str, str], float]) -> float:
     return guard.of(numbers.get((guard.event, guard.field))) if isinstance(guard, ValueGuard) else guard
 
 

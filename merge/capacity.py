@@ -86,17 +86,12 @@ def wrong_figure(
     # Written so that nan is wrong; and a whole number is never converted, since it may be too large for that.
     if is_number and least <= figure <= most:  # type: ignore[operator]  # mypy does not follow the name
         return ()
-    return (f"{name} is {_shown(figure)}; give a {'whole ' if whole else ''}number from {least:g} to {most:,.0f}",)
+    is_long = isinstance(figure, int) and abs(figure) > _LONG
+    shown = f"a number of {figure.bit_length()} bits" if is_long else repr(figure)  # type: ignore[attr-defined]  # likewise
+    return (f"{name} is {shown}; give a {'whole ' if whole else ''}number from {least:g} to {most:,.0f}",)
 
 
 def refuse(what: str, wrong: Iterable[str]) -> None:
     """Raise `ValueError` with all that is wrong with something, if anything is."""
     if problems := "; ".join(wrong):
         raise ValueError(f"{what}: {problems}")
-
-
-def _shown(figure: object) -> str:
-    """A figure as text; a very long one, in short."""
-    if isinstance(figure, int) and abs(figure) > _LONG:
-        return f"a number of {figure.bit_length()} bits"
-    return repr(figure)

@@ -51,7 +51,8 @@ class RunningDags:
                 if other not in dags.of_source:
                     dags = _relabelled(dags, [other], dags.of_source[one])
                 elif dags.of_source[one] != dags.of_source[other]:
-                    dags = _united(dags, one, other)
+                    side = _smaller_side(dags, one, other) or frozenset()
+                    dags = _relabelled(dags, side, dags.of_source[other if one in side else one])
                 dags = _counted(dags, one, other, +1)
         return dags
 
@@ -80,12 +81,6 @@ class RunningDags:
             for source in stopped.intersection(part):
                 dags = replace(dags, of_source=dags.of_source.remove(source))
         return dags
-
-
-def _united(dags: RunningDags, one: Instance, other: Instance) -> RunningDags:
-    side = _smaller_side(dags, one, other) or frozenset()
-    large = other if one in side else one
-    return _relabelled(dags, side, dags.of_source[large])
 
 
 def _relabelled(dags: RunningDags, sources: Iterable[Instance], dag: DagId) -> RunningDags:

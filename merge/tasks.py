@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import heapify, heappop, heappush
 from typing import Any, NewType
+
+import networkx as nx
 
 from dags import AnyTaskType, Config, Dataflow, Input, JsonField, Key, Task, config_in
 from dags.dataflow import TaskKeeping
@@ -109,24 +110,11 @@ def downwards(tasks: Iterable[RunningTask]) -> tuple[RunningTask, ...]:
     there = {task.instance: task for task in sorted(tasks, key=lambda task: task.instance)}
     if all(edge.parent < task.instance or edge.parent not in there for task in there.values() for edge in task.inputs):
         return tuple(there.values())
-    awaited: dict[Instance, int] = {}
-    children: dict[Instance, list[Instance]] = {}
-    for instance, task in there.items():
-        above = {Instance(edge.parent) for edge in task.inputs if edge.parent in there}
-        awaited[instance] = len(above)
-        for parent in above:
-            children.setdefault(parent, []).append(instance)
-    ready = [instance for instance, count in awaited.items() if not count]
-    heapify(ready)
-    ordered: list[RunningTask] = []
-    while ready:
-        instance = heappop(ready)
-        ordered.append(there[instance])
-        for child in children.get(instance, ()):
-            awaited[child] -= 1
-            if not awaited[child]:
-                heappush(ready, child)
-    return tuple(ordered)
+    graph: nx.DiGraph[Instance] = nx.DiGraph()
+    graph.add_nodes_from(there)
+    parents = ((Instance(edge.parent), task.instance) for task in there.values() for edge in task.inputs)
+    graph.add_edges_from((parent, child) for parent, child in parents if parent in there)
+    return tuple(there[instance] for instance in nx.lexicographical_topological_sort(graph))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,20 +69,20 @@ def remedies(problem: PlanningProblem, why: Sequence[Demand], left: TimeLeft = h
 
     When no time is left they are the nearest of those found by then.
     """
-    demand: list[Remedy] = []
+    meetings: list[Remedy] = []
     modules: list[Remedy] = []
     with suppress(OutOfTime):
-        for meetings in why:
-            if meetings.kind is Asked.MEETING:
-                vertex = replace(problem.by_id[meetings.at], meeting=Meeting.EITHER)
+        for demand in why:
+            if demand.kind is Asked.MEETING:
+                vertex = replace(problem.by_id[demand.at], meeting=Meeting.EITHER)
                 if find_plan(_with_vertex(problem, vertex), left=left) is not None:
-                    demand.append(Remedy(vertex=meetings.at, meets_by_either=True))
+                    meetings.append(Remedy(vertex=demand.at, meets_by_either=True))
         for vertex in problem.vertices:
             remedy = _module(problem, vertex, left) if vertex.is_open and len(vertex.outputs) == 1 else None
             if remedy is not None:
                 modules.append(remedy)
     fewest = min((len(remedy.ensures) for remedy in modules), default=0)
-    return (*demand, *(remedy for remedy in modules if len(remedy.ensures) == fewest))
+    return (*meetings, *(remedy for remedy in modules if len(remedy.ensures) == fewest))
 
 
 def demands(problem: PlanningProblem) -> tuple[Demand, ...]:

@@ -121,11 +121,11 @@ class Formulas:
             return False
         if not left[1:]:
             return left[0]
-        literal = self.model.new_bool_var("")
-        self.model.add_bool_or([*left, ~literal])
-        for any_holds in left:
-            self.model.add_implication(any_holds, literal)
-        return literal
+        any_holds = self.model.new_bool_var("")
+        self.model.add_bool_or([*left, ~any_holds])
+        for literal in left:
+            self.model.add_implication(literal, any_holds)
+        return any_holds
 
 
 _NOTHING = "nothing"

@@ -161,28 +161,28 @@ class _Narrowing:
         before = narrowed(vertex.requires, self.domains[entry(vertex)])
         if before is None:
             return None
-        for leaving in vertex.inputs:
-            if leaving.port in option.requires:
-                alone = inlet(vertex, leaving) == entry(vertex)
+        for inflow in vertex.inputs:
+            if inflow.port in option.requires:
+                alone = inlet(vertex, inflow) == entry(vertex)
                 required = narrowed(
-                    option.requires[leaving.port], before if alone else self.domains[inlet(vertex, leaving)]
+                    option.requires[inflow.port], before if alone else self.domains[inlet(vertex, inflow)]
                 )
                 if required is None:
                     return None
                 before = required if alone else before
         after: dict[str, Domains] = {}
         for port in vertex.outputs:
-            inflow = self._after(vertex, option, port, before)
-            if inflow is None:
+            leaving = self._after(vertex, option, port, before)
+            if leaving is None:
                 return None
-            after[port] = inflow
+            after[port] = leaving
             changes = affected(option.ensured(port))
             kept = {
-                name: values & inflow[name]
+                name: values & leaving[name]
                 for name, values in before.items()
                 if name not in changes
                 and (name not in self.types or len(vertex.inputs) == 1)
-                and inflow[name] is not values
+                and leaving[name] is not values
             }
             if not all(kept.values()):
                 return None

@@ -70,7 +70,7 @@ def _relief(ring: Ring, machine: str, load: RingLoad, now: Mapping[str, float]) 
     room = (now[machine] - now[neighbour]) * load.size(neighbour)
     begin, size = ring.tokens[machine], ring.arc(machine)
     own = {point: far for point in load.loads if (far := (point - begin) % RING_SIZE) < size}
-    for moves in (*_half_way(ring, machine), *_less_than_half_way(ring, machine)):
+    for moves in _ways_back(ring, machine):
         left = moves[-1].arc(machine)
         given = {point: load.loads[point] for point, far in own.items() if far >= left}
         if 0 < sum(given.values()) < room and all(load.may_own(neighbour, point) for point in given):
@@ -78,16 +78,12 @@ def _relief(ring: Ring, machine: str, load: RingLoad, now: Mapping[str, float]) 
     return ()
 
 
-def _half_way(ring: Ring, machine: str) -> Iterator[tuple[Ring, ...]]:
-    """One move half-way back, two of them, and so on, until the machine is left with a single point."""
+def _ways_back(ring: Ring, machine: str) -> Iterator[tuple[Ring, ...]]:
+    """One move half-way back, two of them, and so on to a single point; then one by less and less of the arc."""
     moves: tuple[Ring, ...] = ()
-    while (moves[-1] if moves else ring).arc(machine) > 1:
-        moves += ((moves[-1] if moves else ring).relieved(machine),)
+    while (last := moves[-1] if moves else ring).arc(machine) > 1:
+        moves += (last.relieved(machine),)
         yield moves
-
-
-def _less_than_half_way(ring: Ring, machine: str) -> Iterator[tuple[Ring, ...]]:
-    """One move by a quarter of the arc, by an eighth of it, and so on."""
     part = 4
     while ring.arc(machine) // part:
         yield (ring.relieved(machine, part),)
@@ -138,7 +134,8 @@ def next_ring(carriages: Mapping[str, Carriage], fleet: Fleet, uneven_since: flo
     for name, seen in sorted(fleet.machines.items()):
         if seen.alive and name not in ring.tokens:
             ring = joined(name, ring, carriages, fleet.loads)
-    able = _able(fleet)
+    settled = {name for name, seen in fleet.machines.items() if seen.alive and fleet.settled(name)}
+    able = settled & fleet.ring.tokens.keys() - fleet.draining
     if ring is not fleet.ring or not able or not _is_calm(carriages, fleet):
         return RingTurn(ring=ring)
     load = _load(carriages, fleet, able)
@@ -173,11 +170,6 @@ def joined(machine: str, ring: Ring, carriages: Mapping[str, Carriage], loads: M
     several = {name: sum(own) for name, own in sorted(hosts.items()) if len(own) > 1 and any(own)}
     burdened = max(several, key=several.__getitem__, default="")
     return ring.joined(machine, burdened, [carriage.point for carriage in carriages.values()])
-
-
-def _able(fleet: Fleet) -> frozenset[str]:
-    there = {name for name, seen in fleet.machines.items() if seen.alive and fleet.settled(name)}
-    return frozenset(there & fleet.ring.tokens.keys() - fleet.draining)
 
 
 def _is_calm(carriages: Mapping[str, Carriage], fleet: Fleet) -> bool:

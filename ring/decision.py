@@ -137,9 +137,8 @@ def may_have(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
 
 def _inherits(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
     """Whether a machine is there to be an heir, has everything, and its carrier reaches it."""
-    if machine in fleet.draining or not fleet.has_files(machine, carriage):
-        return False
-    return machine not in fleet.report(carriage).broken
+    has_files = machine not in fleet.draining and fleet.has_files(machine, carriage)
+    return has_files and machine not in fleet.report(carriage).broken
 
 
 def _reason(carriage: Carriage, fleet: Fleet) -> str:
@@ -196,7 +195,8 @@ def _peers(carriage: Carriage, fleet: Fleet, heir: str) -> tuple[str, ...]:
     # One that has everything is worth more than one that does not yet.
     there.sort(key=lambda name: name not in carriage.kept_by)
     sound = [name for name in there if name not in broken | leaving][: fleet.replicas]
-    if heir in there or (heir and heir not in carriage.peers and _has_its_own_disk(heir, carriage, fleet)):
+    has_own_disk = not any(fleet.shares(heir, root) for root in (carriage.root, *carriage.roots))
+    if heir in there or (heir and heir not in carriage.peers and has_own_disk):
         sound += [] if heir in sound else [heir]
     new = _new_peers(carriage, fleet, sound, fleet.replicas - len(sound))
     safe = sum(name in carriage.kept_by for name in sound)
@@ -221,11 +221,6 @@ def _new_peers(carriage: Carriage, fleet: Fleet, sound: list[str], count: int) -
             zones[name] = seen.zone
     taken = [fleet.machines[name].zone for name in (carriage.machine, *sound) if name in fleet.machines]
     return fleet.ring.next_machines(carriage.machine, zones, count, taken=taken)
-
-
-def _has_its_own_disk(machine: str, carriage: Carriage, fleet: Fleet) -> bool:
-    """Whether no copy is where a machine's would be."""
-    return not any(fleet.shares(machine, root) for root in (carriage.root, *carriage.roots))
 
 
 def _keeps_its_copy(peer: str, carriage: Carriage, fleet: Fleet) -> bool:

@@ -259,7 +259,10 @@ def _target(
         sound = all(holds(group, ground) for group in groups)
         return sound and needed[0] <= fewest[0] and needed[1] <= fewest[1]
 
-    packed = bundled((pieces(dag, ground) for dag in _running_dags(running, tasks)), ground)
+    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
+    for task, dag in _with_dags(running, tasks):
+        dags[dag].append(task)
+    packed = bundled((pieces(tuple(group), ground) for group in dags.values()), ground)
     fewest = jobs_and_bridges(packed)
     # Where no two of them fit together these are the jobs as they are.
     merged = bundled(_whole_jobs(ground, present), ground)
@@ -285,14 +288,6 @@ def _with_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> list[tupl
         above = next(parents(task), None)
         dag_of[task.instance] = running.dag_of(task.instance) if above not in dag_of else dag_of[above]
     return [(task, dag_of[task.instance]) for task in order]
-
-
-def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
-    """The running DAGs that these tasks are, each in topological order."""
-    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
-    for task, dag in _with_dags(running, tasks):
-        dags[dag].append(task)
-    return map(tuple, dags.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

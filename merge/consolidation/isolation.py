@@ -21,7 +21,7 @@ import networkx as nx
 
 from merge.capacity import Costs
 from merge.consolidation.bundles import bundled, pieces, regrouped
-from merge.jobs import Assignment, Bridge, Job, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Job, JobId, Jobs, crossings, parents
 from merge.placement.board import Group, PlacementBoard, connected_parts
 from merge.placement.hosts import Host, Roots
 from merge.running_graph import RunningGraph
@@ -63,7 +63,11 @@ def separated(  # noqa: PLR0913 - what runs, where, on what, at which cost, and 
         there = jobs.jobs[job]
         leaving = _leaving(running, there, quarantined, own.get(job, ""))
         if leaving and job not in apart and (ground := _ground(running, jobs, hosts, costs, there)) is not None:
-            groups = _leaving_groups(running, ground, leaving)
+            # No two tenants' tasks get one job.
+            groups: list[Group] = []
+            for tenant in sorted(set(leaving.values())):
+                own_tasks = (running.tasks[instance] for instance, whose in leaving.items() if whose == tenant)
+                groups += _grouped(ground, downwards(own_tasks))
             assignment = regrouped(running, ground, _staying(running, ground, there, leaving.keys()), groups)
             if Roots(hosts).keeps(running.tasks, jobs, assignment):
                 return assignment
@@ -107,13 +111,9 @@ def _staying(
     }
 
 
-def _leaving_groups(running: RunningGraph, ground: PlacementBoard, leaving: Mapping[Instance, str]) -> list[Group]:
-    """The tasks that leave, grouped by the job that they get: no two tenants' in one."""
-    groups: list[Group] = []
-    for tenant in sorted(set(leaving.values())):
-        tasks = downwards(running.tasks[instance] for instance, whose in leaving.items() if whose == tenant)
-        groups += bundled((pieces(part, ground) for part in connected_parts(tasks)), ground)
-    return groups
+def _grouped(ground: PlacementBoard, tasks: Group) -> list[Group]:
+    """Tasks that leave a job, grouped by the job that they get."""
+    return bundled((pieces(part, ground) for part in connected_parts(tasks)), ground)
 
 
 def overloaded(
@@ -151,18 +151,14 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
             ground = _ground(running, jobs, hosts, measured, jobs.jobs[job])
-            assignment = None if ground is None else _isolated(running, ground, jobs.jobs[job])
-            if assignment is not None and Roots(hosts).keeps(running.tasks, jobs, assignment):
+            moving = [] if ground is None else _moving(running, ground, jobs.jobs[job])
+            if ground is None or not moving:
+                continue
+            leaving = frozenset(task.instance for group in moving for task in group)
+            assignment = regrouped(running, ground, _staying(running, ground, jobs.jobs[job], leaving), moving)
+            if Roots(hosts).keeps(running.tasks, jobs, assignment):
                 return assignment
     return None
-
-
-def _isolated(running: RunningGraph, ground: PlacementBoard, job: Job) -> Assignment | None:
-    moving = _moving(running, ground, job)
-    if not moving:
-        return None
-    leaving = frozenset(task.instance for group in moving for task in group)
-    return regrouped(running, ground, _staying(running, ground, job, leaving), moving)
 
 
 def _fullest(running: RunningGraph, job: Job, costs: Costs) -> tuple[float, float]:
@@ -186,6 +182,9 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
     tasks = downwards(running.tasks[instance] for instance in job.active)
     parts = sorted(connected_parts(tasks), key=lambda part: (-ground.work(part), part[0].instance))
 
+    def groups_of(moving: frozenset[Instance]) -> list[Group]:
+        return _grouped(ground, tuple(task for task in tasks if task.instance in moving))
+
     def helps(moving: frozenset[Instance]) -> bool:
         rest = [task for task in tasks if task.instance not in moving]
         # A source alone is nothing to run: its readers take its raw stream from the spool.
@@ -195,15 +194,19 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
         return ground.costs.fits(work)
 
     def price(moving: frozenset[Instance]) -> tuple[int, int, int, int, list[Instance]]:
-        groups = _moving_groups(ground, tasks, moving)
-        bridges = _bridges(ground, tasks, groups)
+        groups = groups_of(moving)
+        # The bridges that lead to the job's tasks once the groups have left it.
+        homes = {parent: ground.job_of(parent) for task in tasks for parent in parents(task)}
+        homes |= {task.instance: ground.job_of(task.instance) for task in tasks}
+        homes |= {task.instance: JobId(-number) for number, group in enumerate(groups, 1) for task in group}
+        bridges = [bridge for bridge, _ in crossings(tasks, homes)]
         sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
         return sent, len(groups), len(bridges), len(moving), sorted(moving)
 
     unions = accumulate(map(_instances, parts), lambda one, other: one | other)
     for family in (_pieces(parts), unions, _ends(tasks)):
         if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
-            return _moving_groups(ground, tasks, min(helping, key=price))
+            return groups_of(min(helping, key=price))
     return []
 
 
@@ -231,16 +234,3 @@ def _ends(tasks: Group) -> Iterator[frozenset[Instance]]:
 
 def _instances(group: Group) -> frozenset[Instance]:
     return frozenset(task.instance for task in group)
-
-
-def _moving_groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
-    parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
-    return bundled((pieces(part, ground) for part in parts), ground)
-
-
-def _bridges(ground: PlacementBoard, tasks: Group, groups: list[Group]) -> list[Bridge]:
-    """The bridges that lead to a job's tasks once groups have left it."""
-    homes = {parent: ground.job_of(parent) for task in tasks for parent in parents(task)}
-    homes |= {task.instance: ground.job_of(task.instance) for task in tasks}
-    homes |= {task.instance: JobId(-number) for number, group in enumerate(groups, 1) for task in group}
-    return [bridge for bridge, _ in crossings(tasks, homes)]

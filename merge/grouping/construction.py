@@ -20,13 +20,8 @@ from merge.grouping.partition import NEW, Partition, grouping_of, settle_images
 from merge.grouping.problem import Grouping, GroupingProblem, SearchAllowance
 
 
-def connection(problem: GroupingProblem) -> Grouping:
-    """Few streams between groups."""
-    return grouping_of(connected(NodeLayout(problem)))
-
-
 def connected(layout: NodeLayout) -> Partition:
-    """The same, as a partition."""
+    """The groups of `connection`: few streams between them."""
     partition = Partition(layout)
     join_connected(partition)
     join_others(partition)
@@ -40,7 +35,9 @@ def join_connected(partition: Partition, *, most_work: float = math.inf, with_pr
     # What was between two groups may be in one of them by now, so they are looked at again.
     while joined:
         joined = False
-        heap = [entry for group in partition.members for entry in _entries(partition, group)]
+        heap = [
+            (-count, group, other) for group in partition.members for other, count in partition.after[group].items()
+        ]
         heapq.heapify(heap)
         while heap:
             count, one, other = heapq.heappop(heap)
@@ -54,8 +51,9 @@ def join_connected(partition: Partition, *, most_work: float = math.inf, with_pr
                 joined = True
                 # All others have their entries, since nothing between them and the group has changed.
                 for group in near[other if to == one else one] - {to}:
-                    for entry in _between(partition, to, group):
-                        heapq.heappush(heap, entry)
+                    for begin, end in ((to, group), (group, to)):
+                        if count := partition.after[begin][end]:
+                            heapq.heappush(heap, (-count, begin, end))
 
 
 def join_others(partition: Partition) -> None:
@@ -73,16 +71,6 @@ def join_others(partition: Partition) -> None:
             if left[place] not in gone and partition.joins(group, left[place]):
                 gone.add(left[place])
                 group = partition.join(group, left[place])
-
-
-def _entries(partition: Partition, group: int) -> list[tuple[int, int, int]]:
-    """The groups that a group feeds, by how many streams there are between them."""
-    return [(-count, group, other) for other, count in partition.after[group].items()]
-
-
-def _between(partition: Partition, one: int, other: int) -> list[tuple[int, int, int]]:
-    ways = ((partition.after[one][other], one, other), (partition.before[one][other], other, one))
-    return [(-count, begin, end) for count, begin, end in ways if count]
 
 
 def node(problem: GroupingProblem) -> Grouping:
@@ -134,7 +122,10 @@ class _Filling:
 
     def close(self, image: int, group: list[int]) -> None:
         self.left.difference_update(group)
-        self._taken[image] += self._more(group)
+        # A group with a node of what stays costs no batch of its own.
+        tasks = [node for node in group if node < self._layout.count]
+        batch = self._layout.batch if len(tasks) == len(group) else 0
+        self._taken[image] += sum(self._layout.work[task] for task in tasks) + batch
         for node in group:
             entry = self._layout.work[node], node
             at = bisect_left(self._ready, entry)
@@ -161,12 +152,12 @@ class _Filling:
         able = 0
         for mask in {layout.masks[node] for _, node in self._ready}:
             able |= mask
-        for group in self._anchors:
-            image = next(layout.images_in(layout.masks[group]))
-            yield image, self._grown(image, [group], within=within)
+        for anchor in self._anchors:
+            image = next(layout.images_in(layout.masks[anchor]))
+            yield image, self._grown(image, [anchor], within=within)
         for image in layout.images_in(able):
-            if anchor := self._grown(image, [], within=within):
-                yield image, anchor
+            if group := self._grown(image, [], within=within):
+                yield image, group
 
     def _grown(self, image: int, group: list[int], *, within: bool) -> list[int]:
         """A group grown by what waits for nothing but itself, the least work first."""
@@ -208,11 +199,6 @@ class _Filling:
                 unmet[child] = unmet.get(child, self._waits[child]) - 1
                 if not unmet[child] and child < layout.count:
                     heapq.heappush(freed, (layout.work[child], child))
-
-    def _more(self, group: list[int]) -> int:
-        """The cores that a group takes beside what stays."""
-        tasks = [node for node in group if node < self._layout.count]
-        return sum(self._layout.work[task] for task in tasks) + (self._layout.batch if len(tasks) == len(group) else 0)
 
 
 def clustered(layout: NodeLayout, part: float) -> Partition:

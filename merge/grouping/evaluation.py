@@ -46,12 +46,12 @@ def places_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[TaskId,
 def work_of(problem: GroupingProblem, groups: Sequence[Group]) -> dict[Place, float]:
     """The work of every group that runs something, with what stays there."""
     works: defaultdict[Place, float] = defaultdict(float)
-    for work in problem.present:
-        works["present", work.id] = work.work
-    present = {task.id: task.work for task in problem.tasks}
+    for present in problem.present:
+        works["present", present.id] = present.work
+    work = {task.id: task.work for task in problem.tasks}
     for number, group in enumerate(groups):
         here = ("new", number) if group.present is None else ("present", group.present)
-        works[here] += math.fsum(present[task] for task in group.tasks)
+        works[here] += math.fsum(work[task] for task in group.tasks)
     return works
 
 

@@ -19,11 +19,12 @@ from merge.grouping.partition import NEW, Partition, latency, linear, score
 from merge.grouping.problem import SearchAllowance
 
 
-def descend(partition: Partition, allowance: SearchAllowance) -> None:
-    """Take steps until none helps, or nothing is left of the allowance."""
+def descend(partition: Partition, allowance: SearchAllowance) -> Partition:
+    """The partition itself, after steps until none helps, or nothing is left of the allowance."""
     search = _Descent(partition, allowance)
     while search.moves_tasks() or search.joins_groups():
         pass
+    return partition
 
 
 class _Descent:
@@ -80,22 +81,20 @@ class _Descent:
         targets = sorted(near - {here})
         return [*targets, NEW] if len(nodes) < len(partition.members[here]) else targets
 
-    def _may_help(self, nodes: tuple[int, ...], here: int, to: int) -> bool:
-        """Whether a move may make anything cheaper; what only shortens a path or saves a host is not looked for."""
-        partition, layout = self._partition, self._partition.layout
-        return (
-            bool(self._overload or layout.costs.second)
-            or len(nodes) >= len(partition.members[here]) - 1
-            or partition.more_bridges(nodes, to) < 0
-        )
-
     def _moved(self, nodes: tuple[int, ...], to: int) -> bool:
         """Whether a move is possible and helps; if so, it is made."""
         partition = self._partition
         self._allowance.spend(4 + len(nodes))
         here = partition.group_of[nodes[0]]
+        # What only shortens a path or saves a host is not looked for.
+        helps = (
+            self._overload
+            or partition.layout.costs.second
+            or len(nodes) >= len(partition.members[here]) - 1
+            or partition.more_bridges(nodes, to) < 0
+        )
         # What is a part of a group may be one.
-        if not self._may_help(nodes, here, to) or not (to == NEW or partition.takes(to, nodes)):
+        if not helps or not (to == NEW or partition.takes(to, nodes)):
             return False
         looked = partition.looked
         images = {group: partition.image[group] for group in (here, to) if group != NEW}

@@ -50,12 +50,14 @@ class NodeLayout:
         nodes: list[GroupedTask | PresentGroup] = [*self.tasks, *self.present]
         self.work = [units(node.work) for node in nodes]
         self.owner = [node.owner for node in nodes]
-        self.masks = [self._offering(task.tags) for task in self.tasks]
+        numbers_of_images = {image.name: at for at, image in enumerate(self.images)}
+        open_images = [(at, image.tags) for at, image in enumerate(self.images) if image.limit != 0]
+        self.masks = [sum(1 << at for at, tags in open_images if task.tags <= tags) for task in self.tasks]
         """For each node its possible images, as bits."""
-        self.masks += [1 << self._image(group.image) for group in self.present]
+        self.masks += [1 << numbers_of_images[group.image] for group in self.present]
         for task, mask in zip(self.tasks, self.masks, strict=False):
             if not mask:
-                raise self._blamed(task)
+                raise _blamed(task, [tags for _, tags in open_images])
         self.flows = self._flows(numbers)
         self.streams = [(numbers[stream.parent], numbers[stream.child], stream.raw) for stream in problem.streams]
         """Parent, child and whether it is raw, one for each stream between nodes."""
@@ -73,7 +75,10 @@ class NodeLayout:
         """What bridges cost that are there anyway, in units."""
         self.near = self._near()
         """For each node those that it gives to, takes from, or takes the same with."""
-        self.order = self._order()
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(self.nodes))
+        graph.add_edges_from((parent, child) for parent, child, _ in self.streams)
+        self.order = tuple(nx.lexicographical_topological_sort(graph))
         """The nodes, each after its parents."""
         self.batch = units(self.costs.cores(0.0))
         self.capacity = math.floor((0.5 - self.costs.batch / self.costs.pace) * NANOCORES) + ROOM
@@ -110,24 +115,6 @@ class NodeLayout:
         """The images of a set."""
         return (at for at in range(len(self.images)) if mask >> at & 1)
 
-    def _image(self, name: str) -> int:
-        return next(at for at, image in enumerate(self.images) if image.name == name)
-
-    def _offering(self, tags: frozenset[str]) -> int:
-        """The images that offer tags and of which there may be hosts."""
-        return sum(1 << at for at, image in enumerate(self.images) if tags <= image.tags and image.limit != 0)
-
-    def _blamed(self, task: GroupedTask) -> Ungroupable:
-        """The tags that no image offers; where each is offered by some, all of them."""
-        images = [image for image in self.images if image.limit != 0]
-        nowhere = task.tags.difference(*(image.tags for image in images))
-        if not images:
-            return Ungroupable(task.id, task.tags, "there is none; register one")
-        said = ", ".join(sorted(nowhere or task.tags))
-        if nowhere:
-            return Ungroupable(task.id, nowhere, f"none offers {said}; register one that does")
-        return Ungroupable(task.id, task.tags, f"none offers {said} together; register one that does")
-
     def _limit(self, at: int) -> int | None:
         image = self.images[at]
         if image.limit is None:
@@ -136,12 +123,12 @@ class NodeLayout:
         return max(math.floor(image.limit * NANOCORES) + ROOM, sum(self.work[node] + self.batch for node in stays))
 
     def _flows(self, numbers: dict[int | str, int]) -> tuple[PortFlow, ...]:
-        stream: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
-        for takers in self.problem.streams:
-            stream[in_order(takers.parent), takers.port, takers.raw, numbers[takers.parent]].add(numbers[takers.child])
+        takers: defaultdict[tuple[tuple[bool, int, str], str, bool, int], set[int]] = defaultdict(set)
+        for stream in self.problem.streams:
+            takers[in_order(stream.parent), stream.port, stream.raw, numbers[stream.parent]].add(numbers[stream.child])
         return tuple(
             PortFlow(parent=parent, children=tuple(sorted(children)), raw=raw)
-            for (_, _, raw, parent), children in sorted(stream.items())
+            for (_, _, raw, parent), children in sorted(takers.items())
         )
 
     def _near(self) -> list[set[int]]:
@@ -152,11 +139,15 @@ class NodeLayout:
                     near[child].update(flow.children)
         return near
 
-    def _order(self) -> tuple[int, ...]:
-        graph: nx.DiGraph[int] = nx.DiGraph()
-        graph.add_nodes_from(range(self.nodes))
-        graph.add_edges_from((parent, child) for parent, child, _ in self.streams)
-        return tuple(nx.lexicographical_topological_sort(graph))
+
+def _blamed(task: GroupedTask, offered: list[frozenset[str]]) -> Ungroupable:
+    """The refusal that names the tags which no image offers; where each is offered by some, all of them."""
+    if not offered:
+        return Ungroupable(task.id, task.tags, "there is none; register one")
+    nowhere = task.tags.difference(*offered)
+    together = "" if nowhere else " together"
+    said = ", ".join(sorted(nowhere or task.tags))
+    return Ungroupable(task.id, nowhere or task.tags, f"none offers {said}{together}; register one that does")
 
 
 def units(cores: float) -> int:

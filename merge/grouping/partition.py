@@ -7,7 +7,9 @@ makes groups impossible is for the solver to prove, by trying everything.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
 from typing import TypeVar
 
 import networkx as nx
@@ -81,10 +83,7 @@ class Partition:
 
     def mask_of(self, group: int) -> int:
         """The images that may run a group."""
-        common = -1
-        for mask in self._masks[group]:
-            common &= mask
-        return common
+        return reduce(and_, self._masks[group], -1)
 
     def takes(self, group: int, nodes: Iterable[int]) -> bool:
         """Whether nodes, none of which is a present group, may be in a group, beside what is there."""
@@ -304,7 +303,9 @@ def refusal(partition: Partition) -> NoGrouping:
 
 def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
     """Why no groups of a problem are valid, if some images have too few cores for what only they can run."""
-    for mask in _masks(layout):
+    masks = set(layout.masks[: layout.count])
+    # The images that may be too few: those that run some task, and all of these together.
+    for mask in (*dict.fromkeys(layout.masks[: layout.count]), reduce(or_, masks, 0)):
         images = list(layout.images_in(mask))
         limits = [limit for image in images if (limit := layout.limits[image]) is not None]
         nodes = [node for node in range(layout.nodes) if not layout.masks[node] & ~mask]
@@ -332,16 +333,6 @@ def tried_everything(layout: NodeLayout) -> Ungroupable:
         busiest.tags,
         f"of all ways to divide the tasks, none fits the cores of {names}; let one of these images have more hosts",
     )
-
-
-def _masks(layout: NodeLayout) -> Iterator[int]:
-    """The sets of images that may be too few: those that run some task, and all of these together."""
-    masks = dict.fromkeys(layout.masks[: layout.count])
-    yield from masks
-    every = 0
-    for mask in masks:
-        every |= mask
-    yield every
 
 
 def _least_cores(layout: NodeLayout, nodes: list[int]) -> int:
@@ -395,15 +386,15 @@ def ordered(partition: Partition) -> list[int]:
     """The groups, each after those that feed it. They make no cycle."""
     waits = {group: len(partition.before[group]) for group in partition.members}
     ready = [group for group, count in waits.items() if not count]
-    child: list[int] = []
+    order: list[int] = []
     while ready:
         group = ready.pop()
-        child.append(group)
-        for order in partition.after[group]:
-            waits[order] -= 1
-            if not waits[order]:
-                ready.append(order)
-    return child
+        order.append(group)
+        for child in partition.after[group]:
+            waits[child] -= 1
+            if not waits[child]:
+                ready.append(child)
+    return order
 
 
 def settle_images(partition: Partition) -> None:

@@ -314,17 +314,17 @@ def _section(text: Expression, name: str) -> list[Expression]:
 
 
 def _kinds(words: Sequence[str]) -> dict[str, str]:
-    remaining: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     waiting: list[str] = []
-    kinds = iter(words)
-    for word in kinds:
+    remaining = iter(words)
+    for word in remaining:
         if word == "-":
-            kind = next(kinds)
-            remaining |= dict.fromkeys(waiting, kind)
+            kind = next(remaining)
+            kinds |= dict.fromkeys(waiting, kind)
             waiting = []
         else:
             waiting.append(word)
-    return remaining
+    return kinds
 
 
 def _conjuncts(expression: Expression) -> Iterator[Expression]:

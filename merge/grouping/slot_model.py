@@ -4,7 +4,7 @@ Groups are slots, in an order in which streams only lead onwards, so that no gro
 at a slot if it is up to that slot, and not up to the one before; so said, the order of streams is implied by clauses.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations, pairwise
 
 from ortools.sat.python import cp_model
@@ -68,7 +68,7 @@ class SlotModel:
         self._loads = self._loaded()
         self._bounds_loads()
         if with_costs:
-            self.cost = sum(self._costs())
+            self.cost = sum((*self._batches(), *self._bridges(), *self._hosts(), *self._latency()))
             self.solver_model.minimize(self.cost)
 
     def hint(self, partition: Partition) -> None:
@@ -133,11 +133,11 @@ class SlotModel:
         return at
 
     def _any(self, literals: Iterable[cp_model.IntVar]) -> cp_model.IntVar:
-        every, any_holds = self._new(""), list(literals)
-        self.solver_model.add_bool_or([*any_holds, ~every])
-        for literal in any_holds:
-            self.solver_model.add_implication(literal, every)
-        return every
+        any_holds, every = self._new(""), list(literals)
+        self.solver_model.add_bool_or([*every, ~any_holds])
+        for literal in every:
+            self.solver_model.add_implication(literal, any_holds)
+        return any_holds
 
     def _orders(self) -> None:
         model, layout = self.solver_model, self.layout
@@ -189,9 +189,6 @@ class SlotModel:
                 if not layout.present[anchor - layout.count].takes_more:
                     for node in range(layout.count):
                         self.solver_model.add_bool_or([~self._at[node][k], ~self._at[anchor][k]])
-
-    def _costs(self) -> Sequence[cp_model.LinearExprT]:
-        return (*self._batches(), *self._bridges(), *self._hosts(), *self._latency())
 
     def _batches(self) -> Iterable[cp_model.LinearExprT]:
         layout = self.layout

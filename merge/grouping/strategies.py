@@ -9,7 +9,7 @@ which is loaded only when one of these is asked for.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from merge.grouping.construction import connected, connection, filled, node, packed
+from merge.grouping.construction import connected, filled, node, packed
 from merge.grouping.improvement import descend, dissolve_groups, part_branches
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition, grouping_of, score, settle_images
@@ -21,13 +21,8 @@ _FIRST = 80
 """What the layout and the first groups take for each task and stream, in steps."""
 
 
-def hybrid(problem: GroupingProblem, seconds: float) -> Grouping:
-    """Groups that are never dearer than those of `connection`."""
-    return grouping_of(improved(NodeLayout(problem), SearchAllowance(seconds)))
-
-
 def improved(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
-    """The same, as a partition."""
+    """The groups of `hybrid`, which are never dearer than those of `connection`."""
     allowance.spend(_FIRST * (layout.nodes + len(layout.streams)))
     begin = connected(layout)
     beginnings = allowance.part(0.4)
@@ -40,10 +35,10 @@ def improved(layout: NodeLayout, allowance: SearchAllowance) -> Partition:
 def in_stages(allowance: SearchAllowance, partition: Partition) -> Partition:
     """A partition improved by all that there is, in turn."""
     stages: tuple[tuple[float, Callable[[Partition, SearchAllowance], Partition]], ...] = (
-        (0.4, _descended),
+        (0.4, descend),
         (0.5, dissolve_groups),
         (0.5, part_branches),
-        (1.0, _descended),
+        (1.0, descend),
     )
     for share, stage in stages:
         part = allowance.part(share)
@@ -62,11 +57,6 @@ def _others(layout: NodeLayout, allowance: SearchAllowance) -> Iterator[Partitio
             yield packed(layout, part, allowance)
 
 
-def _descended(partition: Partition, allowance: SearchAllowance) -> Partition:
-    descend(partition, allowance)
-    return partition
-
-
 # Loading the solver takes a second, and most that imports this never solves anything.
 def _optimal(problem: GroupingProblem, effort: Effort) -> Grouping:
     from merge.grouping.optimal import optimal  # noqa: PLC0415 - as above
@@ -82,8 +72,8 @@ def _plan(problem: GroupingProblem, effort: Effort) -> Grouping:
 
 GROUPING_STRATEGIES: Mapping[str, Callable[[GroupingProblem, Effort], Grouping]] = {
     "node": lambda problem, _: node(problem),
-    "connection": lambda problem, _: connection(problem),
-    "hybrid": lambda problem, effort: hybrid(problem, effort.seconds),
+    "connection": lambda problem, _: grouping_of(connected(NodeLayout(problem))),
+    "hybrid": lambda problem, effort: grouping_of(improved(NodeLayout(problem), SearchAllowance(effort.seconds))),
     "optimal": _optimal,
     "plan": _plan,
 }

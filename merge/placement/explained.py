@@ -116,12 +116,12 @@ def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: 
     return "; ".join([*offers, "it is with what feeds it"])
 
 
-def _more(problem: GroupingProblem, worth: Grouping, seconds: float) -> Iterator[WorthOfMore]:
+def _more(problem: GroupingProblem, grouping: Grouping, seconds: float) -> Iterator[WorthOfMore]:
     """Only of images that have a limit or cost something; of others there are enough."""
     images = {image.name for image in problem.images if image.start or image.price or image.most is not None}
-    for grouping in worth_of_more(problem, worth, partial(_planned, seconds=seconds), only=images):
-        if max(grouping.host, grouping.core) > _ROUNDING:
-            yield grouping
+    for worth in worth_of_more(problem, grouping, partial(_planned, seconds=seconds), only=images):
+        if max(worth.host, worth.core) > _ROUNDING:
+            yield worth
 
 
 def _planned(problem: GroupingProblem, *, seconds: float) -> Grouping:

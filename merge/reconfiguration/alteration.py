@@ -15,13 +15,13 @@ a task that itself changes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from dags import Dataflow, Input, Key, Scope, Task
+from dags import Dataflow, Key, Scope, Task
 from merge.errors import StaleChange
 from merge.jobs import JobId, Jobs
 from merge.reconfiguration.covering import reached
@@ -242,12 +242,15 @@ class _Making:
         becomes = self._new(task, places, was.since if task.inputs else self._now)
         # What is below a fork is forked too, and what reads another source.
         stays = all(places[edge.parent] == origins.get(edge.parent, places[edge.parent]) for edge in task.inputs)
-        if task.inputs and stays and self._is_agreed(origin):
+        is_agreed = len(self._becomes[origin]) == 1 and self._names.issuperset(self._running.users[origin])
+        if task.inputs and stays and is_agreed:
             self.alters.append(replace(becomes, instance=origin))
             self._made[task.key] = origin
         else:
             self._made[task.key] = self._forked(becomes, origin if task.inputs else None)
-        if _fed_by(task.inputs, origins) != Counter(was.inputs):
+        # Its inputs if all tasks still ran where they did; nothing runs as 0.
+        fed_by = Counter(edge._replace(parent=origins.get(edge.parent, 0)) for edge in task.inputs)
+        if fed_by != Counter(was.inputs):
             self.rewired.add(self._made[task.key])
         return self._made[task.key]
 
@@ -258,15 +261,6 @@ class _Making:
     def _forked(self, task: RunningTask, origin: Instance | None) -> Instance:
         self.forks.append(Fork(task, origin))
         return task.instance
-
-    def _is_agreed(self, instance: Instance) -> bool:
-        """Whether all that use a task want it altered in the same way."""
-        return len(self._becomes[instance]) == 1 and self._names.issuperset(self._running.users[instance])
-
-
-def _fed_by(inputs: Iterable[Input], origins: Mapping[int, Instance]) -> Counter[Input]:
-    """Inputs as they would be if all tasks still ran where they did; nothing runs as 0."""
-    return Counter(edge._replace(parent=origins.get(edge.parent, 0)) for edge in inputs)
 
 
 def is_changed(was: RunningTask, becomes: RunningTask | Task) -> bool:
@@ -312,8 +306,8 @@ class _Joining:
             origin = next(iter(origins))
             if origin is None or any(tasks[edge.parent].key.scope is not None for edge in task.inputs):
                 continue
-            readers = [places.get(name) for child in _readers(by, at) for name in ids[child]]
-            if self._may_have(key, origin, readers):
+            below = (child for child, reader in enumerate(by.tasks) if any(edge.parent == at for edge in reader.inputs))
+            if self._may_have(key, origin, [places.get(name) for child in below for name in ids[child]]):
                 self._given[key] = origin
                 taken.add(key)
                 tasks[at] = replace(task, key=key)
@@ -332,7 +326,3 @@ class _Joining:
 
     def _job(self, instance: Instance | None) -> JobId | None:
         return None if instance is None else self._jobs.homes[instance].job
-
-
-def _readers(by: Dataflow, at: int) -> Iterator[int]:
-    return (child for child, task in enumerate(by.tasks) if any(edge.parent == at for edge in task.inputs))

@@ -14,11 +14,11 @@ one is all that reads the source, or all that reads such a task; the fields that
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dags import Emission
 from merge.jobs import JobId, Jobs, parents
@@ -37,7 +37,7 @@ def unique_tasks(tasks: Iterable[RunningTask], unsteady: AbstractSet[Instance] =
     once = {
         task.instance: fields
         for task in order
-        if task.instance not in unsteady and (fields := _emits_once_by(task)) is not None
+        if task.instance not in unsteady and (fields := _fields(task, task.type.unique_by)) is not None
     }
     if not once:
         return frozenset()
@@ -50,30 +50,20 @@ def unique_tasks(tasks: Iterable[RunningTask], unsteady: AbstractSet[Instance] =
         fields = once.get(task.instance)
         if fields is not None and (not fields or (arriving is not None and arriving.isdisjoint(fields))):
             unique.add(task.instance)
-        own = None if task.instance in unsteady else _sets(task)
+        own = None if task.instance in unsteady else _fields(task, task.type.sets)
         changed[task.instance] = frozenset() if task.instance in whole else _together((arriving, own))
     return frozenset(unique)
 
 
-def _emits_once_by(task: RunningTask) -> tuple[str, ...] | None:
-    if task.type.unique_by is None or (config := task.typed_config) is None:
+def _fields(task: RunningTask, by_config: Callable[[Any], tuple[str, ...] | None] | None) -> frozenset[str] | None:
+    if by_config is None or (config := task.typed_config) is None or (fields := by_config(config)) is None:
         return None
-    return task.type.unique_by(config)
-
-
-def _sets(task: RunningTask) -> frozenset[str] | None:
-    if task.type.sets is None or (config := task.typed_config) is None:
-        return None
-    return frozenset(task.type.sets(config))
+    return frozenset(fields)
 
 
 def _together(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    united = frozenset[str]()
-    for part in parts:
-        if part is None:
-            return None
-        united |= part
-    return united
+    known = list(parts)
+    return None if None in known else frozenset[str]().union(*(part for part in known if part is not None))
 
 
 def _whole(order: Sequence[RunningTask], unsteady: AbstractSet[Instance]) -> frozenset[Instance]:

@@ -118,10 +118,10 @@ def kinds_of(name: str, code: CodeForm, above: tuple[str, ...] = ()) -> frozense
     """The kinds of a type variable. Raises `ValueError` if it is defined by itself, `KeyError` for an unknown one."""
     if name in above:
         raise ValueError(name)
-    kind: frozenset[Kind] = frozenset()
-    for kinds in code.types[name]:
-        kind |= frozenset({Kind(kinds)}) if kinds in set(Kind) else kinds_of(kinds, code, (*above, name))
-    return kind
+    kinds: frozenset[Kind] = frozenset()
+    for kind in code.types[name]:
+        kinds |= frozenset({Kind(kind)}) if kind in set(Kind) else kinds_of(kind, code, (*above, name))
+    return kinds
 
 
 def _reads(kind: AnyTaskType, config: Config, ports: Sequence[str]) -> dict[Read, frozenset[Kind]]:

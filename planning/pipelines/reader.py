@@ -55,19 +55,19 @@ def chosen(choice: Choice, modules: Iterable[Module]) -> list[Module]:
     """The modules that a place asks for, by shape, name and tag; of each name the newest, unless it gives a version."""
     fitting = [module for module in modules if module.form.shape is choice.shape]
     newest: dict[str, Module] = {}
-    for named in fitting:
-        known = newest.get(named.form.name)
-        if known is None or known.form.version < named.form.version:
-            newest[named.form.name] = named
+    for module in fitting:
+        known = newest.get(module.form.name)
+        if known is None or known.form.version < module.form.version:
+            newest[module.form.name] = module
     if choice.modules is None:
         return sorted(newest.values(), key=lambda module: module.name)
-    module = {
+    named = {
         module.name: module
         for wanted in choice.modules
         for module in fitting
         if module.name == wanted or (module is newest[module.form.name] and _is_meant(module, wanted))
     }
-    return sorted(module.values(), key=lambda module: module.name)
+    return sorted(named.values(), key=lambda module: module.name)
 
 
 def _is_meant(module: Module, wanted: str) -> bool:
@@ -466,11 +466,11 @@ def _is_fresh(spot: Spot) -> bool:
 
 def _named(candidates: Sequence[Filling]) -> dict[str, Filling]:
     """Candidates by names of their own: a module has several if it has several cases."""
-    candidate: dict[str, Filling] = {}
-    for named in candidates:
-        same = sum(other.name == named.name for other in candidate.values())
-        candidate[f"{named.name} #{same + 1}" if same else named.name] = named
-    return candidate
+    named: dict[str, Filling] = {}
+    for candidate in candidates:
+        same = sum(other.name == candidate.name for other in named.values())
+        named[f"{candidate.name} #{same + 1}" if same else candidate.name] = candidate
+    return named
 
 
 def _is_left_out(module: Module, around: Surroundings) -> bool:

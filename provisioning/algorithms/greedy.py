@@ -29,10 +29,12 @@ def causes(dataflow: DataflowFigures, active: Active) -> list[float]:
     return chosen_upwards(dataflow, lambda at, _under: active[at])[1]
 
 
-def chosen_upwards(dataflow: DataflowFigures, best: Callable[[int, float], int]) -> tuple[Active, list[float]]:
-    """The alternates chosen from the last task on, and what an event a second into each task causes with them.
+def chosen_upwards(
+    dataflow: DataflowFigures, best: Callable[[int, float], int], price: float = 1.0
+) -> tuple[Active, list[float]]:
+    """The alternates chosen from the last task up, and what an event a second into each task causes with them.
 
-    `best` is given a task, and what an event that leaves it causes below it.
+    `best` is given a task, and what an event that leaves it causes below it. `price` is that of a reference core.
     """
     active, caused = [0] * len(dataflow.tasks), [0.0] * len(dataflow.tasks)
     for at in reversed(range(len(dataflow.tasks))):
@@ -41,7 +43,7 @@ def chosen_upwards(dataflow: DataflowFigures, best: Callable[[int, float], int])
             under += caused[child]
         active[at] = best(at, under)
         one = dataflow.tasks[at].alternates[active[at]]
-        caused[at] = one.cost + one.selectivity * under
+        caused[at] = price * one.cost + one.selectivity * under
     return tuple(active), caused
 
 

@@ -19,7 +19,6 @@ from provisioning.figures import (
     LARGEST,
     Active,
     DataflowFigures,
-    TaskFigures,
     ideal_rates,
     needs,
     refuse,
@@ -48,16 +47,13 @@ class Mix:
 def mixes(dataflow: DataflowFigures, rates: Rates, *others: Active) -> tuple[Mix, ...]:
     """The mixes that are worth considering at these rates, the best value first, and some others in any case."""
     choices = math.prod(len(dataflow.tasks[at].alternates) for at in dataflow.dynamic)
-    actives = _all(dataflow) if choices <= MOST_ENUMERATED else _priced(dataflow, rates)
+    every = product(*(range(len(task.alternates)) for task in dataflow.tasks))
+    actives = every if choices <= MOST_ENUMERATED else _priced(dataflow, rates)
     made = [_made(dataflow, rates, active) for active in dict.fromkeys((*actives, selected(dataflow, central=True)))]
-    kept = _spread(_efficient(made))
+    kept = _efficient(made)
     known = {mix.active for mix in kept}
     kept += [_made(dataflow, rates, active) for active in dict.fromkeys(others) if active not in known]
     return tuple(kept)
-
-
-def _all(dataflow: DataflowFigures) -> Iterator[Active]:
-    return product(*(range(len(task.alternates)) for task in dataflow.tasks))
 
 
 def _priced(dataflow: DataflowFigures, rates: Rates) -> Iterator[Active]:
@@ -79,18 +75,17 @@ def _priced(dataflow: DataflowFigures, rates: Rates) -> Iterator[Active]:
 
 def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iterator[Active]:
     """Mixes between two, in which a part of the tasks is switched, those that lose least value for their work first."""
-    changed = [at for at, (one, other) in enumerate(zip(better, cheaper, strict=True)) if one != other]
-    changed.sort(key=lambda at: _loss(dataflow.tasks[at], better[at], cheaper[at]))
+
+    def loss(at: int) -> float:
+        one, other = (dataflow.tasks[at].alternates[choice[at]] for choice in (better, cheaper))
+        return dataflow.tasks[at].tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
+
+    changed = sorted((at for at, choice in enumerate(better) if choice != cheaper[at]), key=loss)
     for part in range(1, _PARTS):
         active = list(better)
         for at in changed[: len(changed) * part // _PARTS]:
             active[at] = cheaper[at]
         yield tuple(active)
-
-
-def _loss(task: TaskFigures, better: int, cheaper: int) -> float:
-    one, other = task.alternates[better], task.alternates[cheaper]
-    return task.tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
 
 
 def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: float) -> Active:
@@ -121,16 +116,11 @@ def cores_of(dataflow: DataflowFigures, rates: Rates, below: Sequence[float]) ->
 
 
 def _efficient(made: Iterable[Mix]) -> list[Mix]:
-    """Those of which no other is worth as much and takes less, the best value first."""
+    """Those of which no other is worth as much and takes less, the best value first; of many, some over the range."""
     kept: list[Mix] = []
     for mix in sorted(made, key=lambda mix: (-mix.gamma, mix.cores)):
         if not kept or mix.cores < kept[-1].cores - 1e-12:
             kept.append(mix)
-    return kept
-
-
-def _spread(kept: list[Mix]) -> list[Mix]:
-    """At most so many, over the whole range."""
     if len(kept) <= MOST_MIXES:
         return kept
     last = len(kept) - 1
@@ -227,6 +217,4 @@ def _score(step: HorizonStep, omega: float, cores: float) -> float:
 
 
 def _changed(dataflow: DataflowFigures, one: Active, other: Active) -> float:
-    if not dataflow.dynamic:
-        return 0.0
-    return sum(one[at] != other[at] for at in dataflow.dynamic) / len(dataflow.dynamic)
+    return sum(one[at] != other[at] for at in dataflow.dynamic) / max(1, len(dataflow.dynamic))

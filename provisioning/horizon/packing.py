@@ -17,10 +17,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from provisioning.algorithms.greedy import depth_first, grow
+from provisioning.algorithms.greedy import chosen_upwards, depth_first, grow
 from provisioning.algorithms.repack import CoreKind, Counts, assembled, kinds_of
 from provisioning.deployment import Deployment, DeploymentDraft, Rates
-from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGoal, ideal_rates, mean_share, served
+from provisioning.figures import (
+    Active,
+    DataflowFigures,
+    MachineClass,
+    ProfitGoal,
+    ideal_rates,
+    mean_share,
+    needs,
+    served,
+)
 
 _ROUNDING = 1e-9
 
@@ -215,10 +224,8 @@ _Step = TypeVar("_Step")
 
 def estimated_price(dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMenu, omega: float) -> float:
     """What the cores cost by the hour that each task has before any are taken back."""
-    total = 0.0
-    for task, taken, choice in zip(dataflow.tasks, ideal_rates(dataflow, active, rates), active, strict=True):
-        total += menu.cover(task.tags, taken * task.alternates[choice].cost * omega)[0]
-    return total
+    wanted = zip(dataflow.tasks, needs(dataflow, active, rates), strict=True)
+    return sum(menu.cover(task.tags, need * omega)[0] for task, need in wanted)
 
 
 def settled(dataflow: DataflowFigures, before: Active, rates: Rates, menu: CoreMenu, goal: ProfitGoal) -> Active:
@@ -230,27 +237,19 @@ def settled(dataflow: DataflowFigures, before: Active, rates: Rates, menu: CoreM
     taken = ideal_rates(dataflow, before, rates)
     worth = goal.sigma(dataflow) * goal.hours
     weight = 1.0 / max(1, sum(dataflow.tasks[at].tenants for at in dataflow.dynamic))
-    below = [0.0] * len(dataflow.tasks)
-    active = list(before)
-    for at in reversed(range(len(dataflow.tasks))):
+
+    def best(at: int, under: float) -> int:
         task = dataflow.tasks[at]
-        under = 0.0
-        for child in dataflow.children[at]:
-            under += below[child]
-        if len(task.alternates) > 1:
-            profits = [
-                one.value * task.tenants * weight
-                - worth
-                * (
-                    menu.cover(task.tags, taken[at] * one.cost * goal.omega)[0]
-                    + taken[at] * one.selectivity * goal.omega * under
-                )
-                for one in task.alternates
-            ]
-            active[at] = max(range(len(profits)), key=profits.__getitem__)
-        chosen = task.alternates[active[at]]
-        below[at] = menu.power_price * chosen.cost + chosen.selectivity * under
-    return tuple(active)
+        if len(task.alternates) == 1:
+            return 0
+        profits = []
+        for one in task.alternates:
+            price = menu.cover(task.tags, taken[at] * one.cost * goal.omega)[0]
+            caused = taken[at] * one.selectivity * goal.omega * under
+            profits.append(one.value * task.tenants * weight - worth * (price + caused))
+        return max(range(len(profits)), key=profits.__getitem__)
+
+    return chosen_upwards(dataflow, best, menu.power_price)[0]
 
 
 def packed(dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMenu, omega: float) -> Deployment:
@@ -260,8 +259,8 @@ def packed(dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMe
         _Packing(dataflow, active, rates, menu, omega, counts)
         for counts in (starts if len(dataflow.tasks) <= _MANY else starts[:1])
     ]
-    for tried in packings:
-        tried.take_back()
+    for packing in packings:
+        packing.take_back()
     packing = min(packings, key=lambda packing: sum(map(menu.price, packing.counts)))
     packing.improve()
     made = assembled(dataflow, tuple(packing.active), packing.counts, menu.kinds, depth_first(dataflow))
@@ -276,21 +275,17 @@ def _starts(
     dataflow: DataflowFigures, active: Active, rates: Rates, menu: CoreMenu, omega: float
 ) -> list[list[Counts]]:
     """Cores that have the throughput, the cheapest first: by how high a level there may be at most."""
-    needs = [
-        taken * task.alternates[choice].cost
-        for task, taken, choice in zip(dataflow.tasks, ideal_rates(dataflow, active, rates), active, strict=True)
-    ]
-    grain = min(menu.speeds)
+    wanted, grain = needs(dataflow, active, rates), min(menu.speeds)
 
     def price(task: int, power: float) -> float:
         return menu.cover(dataflow.tasks[task].tags, power)[0]
 
     options = [
-        sink_levels(dataflow, needs, price, grain, highest=highest, mean=omega)
+        sink_levels(dataflow, wanted, price, grain, highest=highest, mean=omega)
         for highest in dict.fromkeys((omega, *(level for level in _HIGHEST if level > omega)))
     ]
     counts = [
-        [menu.counts(task.tags, need * level) for task, need, level in zip(dataflow.tasks, needs, levels, strict=True)]
+        [menu.counts(task.tags, need * level) for task, need, level in zip(dataflow.tasks, wanted, levels, strict=True)]
         for levels in options
     ]
     return sorted(counts, key=lambda option: sum(map(menu.price, option)))
