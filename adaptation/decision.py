@@ -336,7 +336,9 @@ def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> Choi
     is_cool = newest is None or ground.now - newest >= patience.cool_down_s
     if ground.now - since < patience.steady_s or not is_cool:
         return _decision(ground, replace(standing, better_since=since), kept, "", is_waiting=True)
-    why = f"it fits in {ground.limit:.3g} cores with {ground.flow.need(best):.3g}, and is {_gain(ground, best, kept)}"
+    before, after = ground.flow.value(kept.alternates), ground.flow.value(best.alternates)
+    gain = f"of value {after:.3g} rather than {before:.3g}" if after - before > _NEARLY else "as good for less"
+    why = f"it fits in {ground.limit:.3g} cores with {ground.flow.need(best):.3g}, and is {gain}"
     return _decision(ground, standing, best, why)
 
 
@@ -347,11 +349,6 @@ def _is_better(ground: Ground, choice: Selection, kept: Selection) -> bool:
     saves = ground.flow.need(choice) < ground.flow.need(kept) * (1 - margin)
     fits = ground.flow.need(choice) * (ground.target + ground.policy.tolerance) <= ground.limit
     return fits and (gain > _NEARLY or (abs(gain) <= _NEARLY and saves))
-
-
-def _gain(ground: Ground, choice: Selection, kept: Selection) -> str:
-    before, after = ground.flow.value(kept.alternates), ground.flow.value(choice.alternates)
-    return f"of value {after:.3g} rather than {before:.3g}" if after - before > _NEARLY else "as good for less"
 
 
 def _is_overloaded(ground: Ground, choice: Selection) -> bool:

@@ -132,7 +132,12 @@ def read(raw: bytes | str) -> Reading:
         # Without the parts already reported: pydantic stops at a key with half a character.
         document = Document.model_validate({key: item for key, item in value.items() if (key,) not in spoilt})
     except ValidationError as error:
-        findings = [detail for detail in error.errors(include_url=False, include_input=False) if _is_new(detail, value)]
+        # A list also counts as empty if all its entries are bad.
+        findings = [
+            detail
+            for detail in error.errors(include_url=False, include_input=False)
+            if not (detail["type"] == "too_short" and value[str(detail["loc"][0])])
+        ]
         new = (detail for detail in findings if detail["loc"][:2] not in spoilt)
         problems += [_form_problem(detail) for detail in islice(new, MOST_DOCUMENT_PROBLEMS)]
         spoilt |= {detail["loc"][:2] for detail in findings}
@@ -140,11 +145,6 @@ def read(raw: bytes | str) -> Reading:
     if problems:
         return _salvage(value, spoilt, problems)
     return Reading(name=document.name, tasks=document.tasks, streams=document.streams)
-
-
-def _is_new(detail: ErrorDetails, value: dict[str, Any]) -> bool:
-    """False for a list that counts as empty because all its entries are bad."""
-    return not (detail["type"] == "too_short" and value[str(detail["loc"][0])])
 
 
 def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) -> Reading:

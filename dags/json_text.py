@@ -99,7 +99,11 @@ def _decode(raw: bytes | str) -> str:
 def _parse(text: str) -> Any:
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=float
+            text,
+            object_pairs_hook=_object,
+            parse_int=lambda digits: int(digits) if len(digits) <= _MOST_DIGITS else _TOO_LARGE,
+            parse_float=_number,
+            parse_constant=float,
         )
     except json.JSONDecodeError as error:
         raise refusal(
@@ -124,10 +128,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     again = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
     repeated.repeated_keys = tuple(dict.fromkeys(again))
     return repeated
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else _TOO_LARGE
 
 
 def _number(text: str) -> int | float:
@@ -289,11 +289,11 @@ def read_form(raw: bytes | str, kind: type[F]) -> F:
         findings = [
             detail for detail in error.errors(include_url=False) if detail["type"] != "too_short" or not detail["input"]
         ]
-        raise InvalidDocument([_problem(detail, kind, value) for detail in findings[:MOST_DOCUMENT_PROBLEMS]]) from None
-
-
-def _problem(detail: ErrorDetails, kind: type[BaseModel], value: Any) -> Problem:
-    return problem_at(*describe_error(detail, _known(kind, detail["loc"])), *_place(detail["loc"], value))
+        problems = (
+            problem_at(*describe_error(detail, _known(kind, detail["loc"])), *_place(detail["loc"], value))
+            for detail in findings[:MOST_DOCUMENT_PROBLEMS]
+        )
+        raise InvalidDocument(problems) from None
 
 
 def _place(path: Sequence[str | int], value: Any) -> list[str | int]:

@@ -133,8 +133,12 @@ def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy 
     names = [variable.name for variable in problem.variables]
 
     def with_module(changes: Collection[str]) -> PlanningProblem:
-        free = All(tuple(_anything(problem, name) for name in names if name in changes))
-        option = Option(name=_NEW, ensures=free)
+        free = (
+            Some(tuple(Equals(variable.name, value) for value in sorted(variable.domain)))
+            for variable in problem.variables
+            if variable.name in changes
+        )
+        option = Option(name=_NEW, ensures=All(tuple(free)))
         return _with_vertex(problem, replace(vertex, options=(option,), same=""))
 
     def helps(changes: Collection[str]) -> bool:
@@ -147,11 +151,6 @@ def _module(problem: PlanningProblem, vertex: Vertex, left: TimeLeft) -> Remedy 
         raise RuntimeError(f"the module for {vertex.id} helps no more")
     state = plan.states[Outlet(vertex.id, vertex.outputs[0])]
     return Remedy(vertex=vertex.id, ensures=tuple((name, state[name]) for name in changes))
-
-
-def _anything(problem: PlanningProblem, name: str) -> Constraint:
-    domain = next(variable.domain for variable in problem.variables if variable.name == name)
-    return Some(tuple(Equals(name, value) for value in sorted(domain)))
 
 
 def _with_vertex(problem: PlanningProblem, changed: Vertex) -> PlanningProblem:

@@ -22,7 +22,6 @@ from planning.plan import TimeLeft, look, peers_of
 from planning.problem import (
     Criterion,
     Junction,
-    Meeting,
     Option,
     Outlet,
     Place,
@@ -443,7 +442,7 @@ class Model:
                 entering = [self.states[part][name] for part in parts]
                 if name in self._types and isinstance(place, Junction):
                     met[name] = entering[0]
-                elif vertex.meeting is Meeting.EQUAL if name not in self._types else not vertex.mixes_types:
+                elif vertex.is_equal(name, self._types):
                     for other in entering[1:]:
                         self._formulas.equal(entering[0], other)
                     met[name] = entering[0]

@@ -4,7 +4,7 @@ One problem may hold several pipelines; they are planned together. A place is wh
 source emits to what enters a vertex.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -115,6 +115,10 @@ class Vertex:
     def reads(self) -> tuple[Outlet, ...]:
         """What enters it."""
         return tuple(stream for inflow in self.inputs for stream in inflow.streams)
+
+    def is_equal(self, variable: str, types: Collection[str]) -> bool:
+        """Whether streams that meet here must have the same value of a variable."""
+        return not self.mixes_types if variable in types else self.meeting is Meeting.EQUAL
 
     def streams(self) -> tuple[Outlet, ...]:
         """What it emits."""

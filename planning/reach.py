@@ -18,7 +18,6 @@ from planning.plan import TimeLeft, look
 from planning.problem import (
     Goal,
     Junction,
-    Meeting,
     Option,
     Outlet,
     Place,
@@ -111,7 +110,7 @@ class _Narrowing:
                 if name in self.types and isinstance(place, Junction):
                     # Types do not meet across ports; an option says which port's go on.
                     met[name] = self.full[name]
-                elif self._equal(vertex, name):
+                elif vertex.is_equal(name, self.types):
                     met[name] = values[0].intersection(*values)
                 else:
                     met[name] = values[0].union(*values)
@@ -129,14 +128,12 @@ class _Narrowing:
                     part,
                     {
                         name: known[name] & met[name]
-                        if self._equal(vertex, name) and not (name in self.types and isinstance(place, Junction))
+                        if vertex.is_equal(name, self.types)
+                        and not (name in self.types and isinstance(place, Junction))
                         else known[name]
                         for name in known
                     },
                 )
-
-    def _equal(self, vertex: Vertex, name: str) -> bool:
-        return not vertex.mixes_types if name in self.types else vertex.meeting is Meeting.EQUAL
 
     def _pass(self, vertex: Vertex) -> None:
         """The options that fit between what enters and what leaves, and what is left there because of them."""
@@ -322,11 +319,8 @@ class _Search:
         if place not in self._meetings:
             return ()
         vertex, parts = self._meetings[place]
-        if name in self._types:
-            is_equal = isinstance(place, Junction) or not vertex.mixes_types
-        else:
-            is_equal = vertex.meeting is Meeting.EQUAL
-        return parts[:1] if is_equal else parts
+        is_first = name in self._types and isinstance(place, Junction)
+        return parts[:1] if is_first or vertex.is_equal(name, self._types) else parts
 
     def _needs(self, vertex: Vertex, option: Option) -> Iterator[_Fact]:
         for inflow in vertex.inputs:

@@ -219,10 +219,7 @@ class Sweep:
         return following
 
     def _total(self, options: Mapping[str, str]) -> int:
-        return sum(
-            (-scale if criterion.grows else scale) * figure(self._problem, options, criterion)
-            for criterion, scale in self._scales.items()
-        )
+        return sum(scale * figure(self._problem, options, criterion) for criterion, scale in self._scales.items())
 
     def _begun(self) -> _Layer:
         """The situation before the first vertex, unless a goal fails at a source."""
@@ -268,22 +265,23 @@ class Sweep:
         return set(mentioned(vertex.ensures)).union(self._asked.get(stream, ()), *goals)
 
     def _scaled(self, criteria: Sequence[Criterion]) -> Mapping[Criterion, int]:
-        """What one of each figure counts for, so that no sum of the later ones outweighs an earlier one."""
+        """How much worse one of each figure makes a plan, so that no sum of the later ones outweighs an earlier one."""
         scales: dict[Criterion, int] = {}
         scale = 1
         for criterion in reversed(criteria):
-            scales[criterion] = scale
+            one = scale
+            scales[criterion] = -one if criterion.grows else one
             if criterion is Criterion.RESIDUE:
                 scale *= 1 + len(self._problem.vertices)
                 continue
             for vertex in self._problem.vertices:
                 weights = [self._problem.weight(vertex, option, criterion) for option in vertex.options]
-                scale += scales[criterion] * (max(weights, default=0) - min(weights, default=0))
+                scale += one * (max(weights, default=0) - min(weights, default=0))
         return scales
 
     def _worse(self, vertex: Vertex, option: Option) -> int:
         return sum(
-            (-scale if criterion.grows else scale) * self._problem.weight(vertex, option, criterion)
+            scale * self._problem.weight(vertex, option, criterion)
             for criterion, scale in self._scales.items()
             if criterion is not Criterion.RESIDUE
         )
@@ -429,7 +427,7 @@ class Sweep:
                     _meeting(
                         [states[stream] for stream in inflow.streams],
                         sorted(self._entering[vertex.id, inflow.port]),
-                        lambda name: not vertex.mixes_types if name in self._types else is_equal,
+                        lambda name: vertex.is_equal(name, self._types),
                     )
                 )
                 for inflow in vertex.inputs

@@ -7,8 +7,10 @@ from the sources down, and the fields that tasks read are checked against them.
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
+
+import networkx as nx
 
 from dags.canonical.draft import DraftDocument, Wire
 from dags.canonical.tasks import ask, config_place
@@ -129,8 +131,11 @@ def check_shape(draft: DraftDocument) -> DraftDocument:
     "no source reaches the task 'a'"
     """
     problems: list[Problem] = []
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(draft.reading.tasks)), ()))
+    for wire in draft.wires:
+        sorter.add(wire.to, wire.origin)
     try:
-        order = _order(draft)
+        order = tuple(sorter.static_order())
     except CycleError as error:
         order = ()
         # The sorter repeats the first task at the end.
@@ -146,13 +151,6 @@ def check_shape(draft: DraftDocument) -> DraftDocument:
     return replace(draft, order=order, problems=(*draft.problems, *problems))
 
 
-def _order(draft: DraftDocument) -> tuple[int, ...]:
-    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(draft.reading.tasks)), ()))
-    for wire in draft.wires:
-        sorter.add(wire.to, wire.origin)
-    return tuple(sorter.static_order())
-
-
 def _missing_ends(draft: DraftDocument) -> Iterable[Problem]:
     kinds = [kind for kind in draft.types if kind is not None]
     for there, what in ((any(k.is_source for k in kinds), "source"), (any(k.is_sink for k in kinds), "sink")):
@@ -161,14 +159,13 @@ def _missing_ends(draft: DraftDocument) -> Iterable[Problem]:
 
 
 def _dead_ends(draft: DraftDocument) -> Iterable[Problem]:
-    forward: list[list[int]] = [[] for _ in draft.types]
-    backward: list[list[int]] = [[] for _ in draft.types]
-    for wire in draft.wires:
-        forward[wire.origin].append(wire.to)
-        backward[wire.to].append(wire.origin)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(draft.types)))
+    graph.add_edges_from((wire.origin, wire.to) for wire in draft.wires)
     sources = [i for i, kind in enumerate(draft.types) if kind is not None and kind.is_source]
     sinks = [i for i, kind in enumerate(draft.types) if kind is not None and kind.is_sink]
-    reached, reaching = _reach(forward, sources), _reach(backward, sinks)
+    reached = set(chain.from_iterable(nx.bfs_layers(graph, sources)))
+    reaching = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), sinks)))
     for i in range(len(draft.types)):
         name = quoted(_id(draft, i))
         if sources and i not in reached:
@@ -190,17 +187,6 @@ def _unfed_ports(draft: DraftDocument) -> Iterable[Problem]:
                     message = f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}"
                     remedy = "add one; an input port needs a stream unless it is optional"
                     yield problem_at("unfed-port", message, remedy, "tasks", i)
-
-
-def _reach(neighbours: Sequence[Sequence[int]], starts: Iterable[int]) -> set[int]:
-    reached = set(starts)
-    open_ends = list(reached)
-    while open_ends:
-        for task in neighbours[open_ends.pop()]:
-            if task not in reached:
-                reached.add(task)
-                open_ends.append(task)
-    return reached
 
 
 def _id(draft: DraftDocument, task: int) -> str:
@@ -271,8 +257,14 @@ def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
 
 
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
-    if lacking := _all_lacking(i, kind, config, inputs):
-        return lacking
+    lacking = (
+        problem
+        for read in _reads(kind, config)
+        if read.port in inputs or read.port not in kind.optional
+        for problem in _lacking(i, read, inputs)
+    )
+    if problems := list(islice(lacking, MOST_DOCUMENT_PROBLEMS)):
+        return problems
     if kind.is_sink:
         return {}
     try:
@@ -301,16 +293,6 @@ def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
     named = {(read.port, read.field) for read in reads}
     needed = [(port, field) for port in kind.inputs for field in dict.fromkeys((*keys, *once))]
     return (*reads, *(Read(at="", field=field, port=port) for port, field in needed if (port, field) not in named))
-
-
-def _all_lacking(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> list[Problem]:
-    lacking = (
-        problem
-        for read in _reads(kind, config)
-        if read.port in inputs or read.port not in kind.optional
-        for problem in _lacking(i, read, inputs)
-    )
-    return list(islice(lacking, MOST_DOCUMENT_PROBLEMS))
 
 
 def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Problem]:

@@ -39,7 +39,12 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
     spots = {spot.id: spot for spot in pipeline.blueprint.spots}
     present = [spot for spot in pipeline.blueprint.spots if not _is_idle(spot, options)]
     order = sorted(present, key=lambda spot: (spot.at, pipeline.blueprint.spots.index(spot)))
-    types = {spot.id: kind for spot in order if (kind := _type(pipeline, spot, options)) is not None}
+    types = {
+        spot.id: kind
+        for spot in order
+        if (kind := spot.type if spot.choice is None else pipeline.candidates[spot.id][options[spot.id]].type)
+        is not None
+    }
     streams: list[dict[str, str]] = []
     doubled: set[str] = set()
     for spot in order:
@@ -62,10 +67,6 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
         spots=tuple(spot.id for spot in order),
         doubled=frozenset(doubled),
     )
-
-
-def _type(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> AnyTaskType | None:
-    return spot.type if spot.choice is None else pipeline.candidates[spot.id][options[spot.id]].type
 
 
 def _written_stream(types: Mapping[str, AnyTaskType], origin: Outlet, to: str, port: str) -> dict[str, str]:
@@ -129,15 +130,13 @@ def refusal_of(pipeline: Pipeline, why: Sequence[Demand], remedies: Sequence[Rem
     remedy = ", or ".join(helps) or "ask for less"
     if not why:
         return [problem_at("no-plan", "no choice of modules fits together", remedy)]
-    return [
-        Problem(
-            pointer=_place(pipeline, demand),
-            code="no-plan",
-            message=f"there is no plan: {_words(demand)} cannot hold{_others(demand, why)}",
-            remedy=remedy,
-        )
-        for demand in why
-    ]
+    problems = []
+    for demand in why:
+        others = " and ".join(_words(other) for other in why if other != demand)
+        message = f"there is no plan: {_words(demand)} cannot hold{' together with ' if others else ''}{others}"
+        place = _place(pipeline, demand)
+        problems.append(Problem(pointer=place, code="no-plan", message=message, remedy=remedy))
+    return problems
 
 
 def assignment_words(variable: str, value: str) -> str:
@@ -155,15 +154,8 @@ def assignment_words(variable: str, value: str) -> str:
     return f"{variable} = {quoted(read) if isinstance(read, str) else value}"
 
 
-def _others(demand: Demand, why: Sequence[Demand]) -> str:
-    others = [_words(other) for other in why if other != demand]
-    return f" together with {' and '.join(others)}" if others else ""
-
-
 def _words(demand: Demand) -> str:
-    if demand.kind is Asked.GOAL:
-        return _WORDS[demand.kind].format(at=demand.at)
-    return _WORDS[demand.kind].format(at=quoted(demand.at))
+    return _WORDS[demand.kind].format(at=demand.at if demand.kind is Asked.GOAL else quoted(demand.at))
 
 
 def _place(pipeline: Pipeline, demand: Demand) -> str:
@@ -244,7 +236,8 @@ def plan_pipeline(
         refused = refused or wrong.problems
         problem = replace(problem, excluded=(*problem.excluded, wrong.excluded))
     if refused:
-        raise InvalidDocument([_refused(problem) for problem in refused])
+        message = "no choice of modules passes the checks; of one of them:"
+        raise InvalidDocument(problem_at("no-plan", f"{message} {one.message}", one.remedy) for one in refused)
     if not reasons:
         raise InvalidDocument([_NO_PLAN])
     try:
@@ -286,11 +279,6 @@ def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem])
         if vertex.id in wanted:
             wanted |= {stream.origin for inflow in vertex.inputs for stream in inflow.streams}
     return {vertex.id for vertex in problem.vertices if vertex.id in wanted}
-
-
-def _refused(problem: Problem) -> Problem:
-    message = f"no choice of modules passes the checks; of one of them: {problem.message}"
-    return problem_at("no-plan", message, problem.remedy)
 
 
 class InvalidDocuments(Exception):

@@ -65,13 +65,13 @@ def chosen(choice: Choice, modules: Iterable[Module]) -> list[Module]:
         module.name: module
         for wanted in choice.modules
         for module in fitting
-        if module.name == wanted or (module is newest[module.form.name] and _is_meant(module, wanted))
+        if module.name == wanted
+        or (
+            module is newest[module.form.name]
+            and wanted in {module.form.name, *(f"{TAG}{tag}" for tag in module.form.tags)}
+        )
     }
     return sorted(named.values(), key=lambda module: module.name)
-
-
-def _is_meant(module: Module, wanted: str) -> bool:
-    return wanted.removeprefix(TAG) in module.form.tags if wanted.startswith(TAG) else module.form.name == wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,8 @@ def kind_value(kind: Kind) -> str:
 
 def _needs(passage: Passage, port: str) -> Iterator[Constraint]:
     for name, kinds in passage.needs.get(port, {}).items():
-        yield _one_of(FIELD + name, [kind_value(kind) for kind in sorted(kinds)])
+        equals = tuple(Equals(FIELD + name, kind_value(kind)) for kind in sorted(kinds))
+        yield equals[0] if len(equals) == 1 else Some(equals)
 
 
 def _effects(leaving: Leaving, fields: Collection[str]) -> Iterator[Constraint]:
@@ -185,10 +186,6 @@ def _effects(leaving: Leaving, fields: Collection[str]) -> Iterator[Constraint]:
     gone = leaving.drops if leaving.rest else set(fields) - leaving.sets.keys() - leaving.keeps
     for name in sorted(gone):
         yield Equals(FIELD + name, UNSET)
-
-
-def _one_of(variable: str, values: Sequence[str]) -> Constraint:
-    return Equals(variable, values[0]) if len(values) == 1 else Some(tuple(Equals(variable, value) for value in values))
 
 
 def _all(parts: Iterable[Constraint]) -> Constraint:

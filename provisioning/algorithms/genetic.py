@@ -83,8 +83,11 @@ class _Population:
         size = self._evolution.population
         packed = [self._packed_stranger(first) for _ in range(size // 4)]
         mutants = [self._mutated(first) for _ in range(size // 4)]
-        others = size - 1 - len(packed) - len(mutants)
-        strangers = [self._stranger(len(first.machines)) for _ in range(others)]
+        others = range(size - 1 - len(packed) - len(mutants))
+        strangers = [
+            Chromosome(active=self._any_active(), machines=tuple(self._machine() for _ in first.machines))
+            for _ in others
+        ]
         self._people = [first, *packed, *mutants, *strangers]
         for age in range(1, self._evolution.generations + 1):
             ranked = sorted(self._people, key=lambda chromosome, age=age: -self._fitness(chromosome, age))  # type: ignore[misc]
@@ -162,9 +165,6 @@ class _Population:
     def _task(self, machine_class: MachineClass) -> int:
         fitting = [at for at, task in enumerate(self._dataflow.tasks) if task.tags <= machine_class.tags]
         return self._random.choice(fitting) if fitting else _FREE
-
-    def _stranger(self, machines: int) -> Chromosome:
-        return Chromosome(active=self._any_active(), machines=tuple(self._machine() for _ in range(machines)))
 
     def _packed_stranger(self, first: Chromosome) -> Chromosome:
         """Any alternates, with machines added greedily to what runs; random machines alone rarely suffice."""

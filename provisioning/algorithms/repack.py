@@ -21,13 +21,9 @@ def repacked(draft: DeploymentDraft, rates: Rates, classes: tuple[MachineClass, 
 
 def gather(draft: DeploymentDraft) -> None:
     """Move what runs on the least used machines to free cores of others, so that machines become idle."""
-    partly = sorted((number for number in draft.open if draft.cores[number]), key=lambda number: _used(draft, number))
-    for number in partly:
+    partly = (number for number in draft.open if draft.cores[number])
+    for number in sorted(partly, key=lambda number: sum(draft.cores[number].values())):
         _move_away(draft, number)
-
-
-def _used(draft: DeploymentDraft, number: int) -> int:
-    return sum(draft.cores[number].values())
 
 
 def _move_away(draft: DeploymentDraft, number: int) -> None:

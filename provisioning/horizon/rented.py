@@ -188,7 +188,9 @@ def adapted(outlook: Outlook) -> Deployment:
         if mix.gamma <= plan.mix.gamma:
             return _enlarged(draft, program, replace(plan, mix=mix), enough)
         power = sum(draft.speeds[number] * one.machine_class.cores for number, one in draft.rentals.items())
-        if power + _ROUNDING < _least(outlook, mix.active, plan.level):
+        # Less does not reach the level even by the kindest division.
+        least = 0.95 * plan.level * sum(needs(outlook.dataflow, mix.active, outlook.coming_rates[0]))
+        if power + _ROUNDING < least:
             continue
         if not _lacking(draft, outlook, mix.active, plan.level):
             return draft.made()
@@ -283,8 +285,3 @@ def _start_more(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan
     small = min(fitting, key=lambda one: (one.price, -one.power))
     cheap = [one for one in fitting if one.price / one.power <= small.price / small.power + _ROUNDING]
     _start_power(draft, program, plan, cheap, max(lacks, small.power))
-
-
-def _least(outlook: Outlook, active: Active, level: float) -> float:
-    """The power without which a level cannot be reached even by the kindest division."""
-    return 0.95 * level * sum(needs(outlook.dataflow, active, outlook.coming_rates[0]))
