@@ -32,7 +32,7 @@ class Permission:
     """What may be chosen at present; made by `permission`."""
 
     alternates: Mapping[str, frozenset[str]]
-    """Of each dynamic task; at least one."""
+    """The alternates that each dynamic task may have; at least one."""
     opened: Mapping[str, bool]
     """Whether each guarded stream is open."""
     rules: Mapping[str, str]
@@ -78,7 +78,7 @@ def permission(dynamic: DynamicDocument, policy: Policy, states: GuardStates, st
 
 
 _MOST_WORK = 60_000
-"""Of trying everything: choices times tasks."""
+"""The most work, as choices times tasks, for which every choice is tried."""
 _STEPS = 8_192
 _NEARLY = 1e-9
 
@@ -240,9 +240,9 @@ class Patience:
     """How long a better choice waits."""
 
     steady_s: float = 15.0
-    """It must have been there for so long."""
+    """How long it must have been there."""
     cool_down_s: float = 60.0
-    """And what it changes must have stood for so long."""
+    """How long what it changes must have stood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ def _unknown(name: str, known: Collection[str], what: str, at: Place) -> Iterato
 
 
 _MOST_ALONE = 20_000
-"""Of tasks in the documents in which one alternate is tried alone, so that a bad document stays cheap."""
+"""The most tasks in all documents in which one alternate is tried alone, so that a bad document stays cheap."""
 
 Canonical = Callable[[bytes], Dataflow]
 """Makes a plain document canonical. Raises `InvalidDocument`."""
@@ -202,8 +202,12 @@ def alternate_problems(dynamic: DynamicDocument, canonical: Canonical) -> Iterat
     """What is wrong with the documents that a dynamic one resolves to."""
     first = _outcome(dynamic, dynamic.first, canonical)
     yield from first.problems
-    if first.dataflow is not None:
-        yield from _ends(dynamic, first.dataflow)
+    for entry in dynamic.tasks.values():
+        kind = None if first.dataflow is None else first.dataflow.tasks[first.dataflow.places[entry.id]].type
+        if kind is not None and (kind.is_source or kind.is_sink):
+            message = "a task with alternates is neither where a dataflow begins nor where it ends"
+            remedy = "give the alternates to a task between the two"
+            yield problem_at("dynamic-end", message, remedy, "tasks", entry.at)
     left = max(1, _MOST_ALONE // len(dynamic.written["tasks"]))
     for changed in _rounds(dynamic):
         together = _outcome(dynamic, _changed(dynamic, changed), canonical)
@@ -258,15 +262,6 @@ def _differs(at: Place, message: str) -> Problem:
     return problem_at("alternates-differ", message, remedy, *at)
 
 
-def _ends(dynamic: DynamicDocument, dataflow: Dataflow) -> Iterator[Problem]:
-    for task in dynamic.tasks.values():
-        kind = dataflow.tasks[dataflow.places[task.id]].type
-        if kind.is_source or kind.is_sink:
-            message = "a task with alternates is neither where a dataflow begins nor where it ends"
-            remedy = "give the alternates to a task between the two"
-            yield problem_at("dynamic-end", message, remedy, "tasks", task.at)
-
-
 def _emitted(dataflow: Dataflow, task: str) -> Mapping[str, Mapping[str, str]]:
     emitter = dataflow.tasks[dataflow.places[task]]
     schemas: Schemas = {} if emitter.type.is_source else emitted(emitter)
@@ -310,7 +305,7 @@ def _joined(*tokens: str | int) -> str:
 
 
 _MARGIN = 1.05
-"""So that the remedy is enough after it was rounded."""
+"""What a remedy is multiplied by, so that it is enough after it was rounded."""
 
 
 def budget_problems(

@@ -24,7 +24,6 @@ from adaptation.documents import (
     DynamicTask,
     DynamicTaskForm,
     GuardedStream,
-    GuardedStreamForm,
     Policy,
     implementation_text,
 )
@@ -43,7 +42,9 @@ def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, Gua
     for at, stream in enumerate(form.streams):
         if stream.when is None:
             continue
-        name = _name(stream, is_only=between[stream.origin, stream.to] == 1)
+        name = f"{stream.origin}>{stream.to}"
+        if between[stream.origin, stream.to] > 1:
+            name = f"{stream.origin}.{stream.from_port or 'out'}>{stream.to}.{stream.to_port or 'in'}"
         if name in streams:
             message = f"another guarded stream is called {quoted(name)}"
             problems.append(
@@ -54,12 +55,6 @@ def guarded_streams(form: DynamicForm, problems: list[Problem]) -> dict[str, Gua
         ids.add(gate)
         streams[name] = GuardedStream(name=name, at=at, gate=gate, when=stream.when)
     return streams
-
-
-def _name(stream: GuardedStreamForm, *, is_only: bool) -> str:
-    if is_only:
-        return f"{stream.origin}>{stream.to}"
-    return f"{stream.origin}.{stream.from_port or 'out'}>{stream.to}.{stream.to_port or 'in'}"
 
 
 def _free_id(name: str, ids: Collection[str]) -> str:

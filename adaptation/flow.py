@@ -27,7 +27,7 @@ class FlowAlternate(NamedTuple):
     """Core-seconds an event."""
     selectivity: float
     value: float
-    """Of 1 for the best of its task."""
+    """How good its results are, where the best of its task counts 1."""
 
 
 class FlowEdge(NamedTuple):
@@ -45,7 +45,7 @@ class FlowTask:
     id: str
     feeds: tuple[FlowEdge, ...]
     alternates: Mapping[str, FlowAlternate]
-    """One, named `ONLY`, of a plain task."""
+    """By name; a plain task has one, which is named `ONLY`."""
     rate: float = 0.0
     """Events a second that it makes itself, as a source."""
 

@@ -7,11 +7,11 @@ from functools import partial
 SHORTEST_HISTORY = 8
 """With less, the newest rate is the forecast."""
 _MOST_TRIALS = 20
-"""Of a back-test."""
+"""The most forecasts that a back-test compares."""
 _MOST_GROWTH = 2.0
 """No forecast is more than so many times the highest rate that was seen."""
 _SMOOTHINGS = ((0.3, 0.1), (0.6, 0.3), (0.9, 0.5))
-"""Of level and trend."""
+"""The shares of a new value in the level, and of a new difference in the trend."""
 _DAMPING = 0.9
 
 Method = Callable[[Sequence[float], int], Sequence[float]]
@@ -52,7 +52,7 @@ def forecast(history: Sequence[float], ahead: int) -> Forecast:
 
 
 def _trend(level_share: float, trend_share: float, history: Sequence[float], ahead: int) -> Sequence[float]:
-    """Holt's linear trend, damped so that it ends."""
+    """The next values by Holt's linear trend, damped so that it ends."""
     level, trend = history[0], 0.0
     for value in history[1:]:
         before = level

@@ -34,7 +34,7 @@ FEEDBACK = frozenset({"throughput", "latency", "backlog", "load"})
 """Metrics that change with the choice that they guard."""
 KNOWN_METRICS = frozenset({ENTERING_RATE}) | FEEDBACK
 MOST_PARTS = 20
-"""Of a condition that joins others."""
+"""The most conditions that one condition joins."""
 MINUTES_OF_DAY = 24 * 60
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from dags.problems import MOST_DOCUMENT_PROBLEMS, InvalidDocument, Problem, listed, problem_at, quoted, suggestion
 
 LONGEST_KEY = 1_000
-"""Of an object, at every level. Each problem below a key repeats the key in its pointer."""
+"""The longest key of an object at any level, since each problem below a key repeats it in its pointer."""
 MOST_DOCUMENT_BYTES = 4 * 1024 * 1024
 MOST_NESTING = 16
 """Levels of objects and arrays inside one config."""

@@ -15,7 +15,7 @@ from dags.schema import ANY, Kind, Schema
 
 LONGEST_PORT = 200
 MOST_PORTS = 250
-"""On each side of a task."""
+"""The most ports on each side of a task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,9 +28,9 @@ class Asked(StrEnum):
     ENSURED = "ensured"
     """By a point, of what leaves it."""
     CONDITIONS = "conditions"
-    """Of the modules that may fill a point, on variables."""
+    """What the modules that may fill a point ask of variables."""
     TYPES = "types"
-    """Of the modules that may fill a point, on fields."""
+    """What the modules that may fill a point ask of fields."""
     MEETING = "meeting"
     """That the streams that meet have equal values."""
     MEETING_TYPES = "meeting types"
@@ -214,7 +214,10 @@ def supports(problem: PlanningProblem, plan: PipelinePlan, goal: Goal) -> tuple[
         if name in affected(option.ensured(stream.port)):
             setters.add(vertex.id)
             continue
-        above = {(stream, name) for stream in _above(problem, vertex, option, name)} - seen
+        # The value of a type comes in at one port, that of any other variable at all of them.
+        base = option.base or vertex.inputs[0].port
+        inflows = [inflow for inflow in vertex.inputs if name not in problem.types or inflow.port == base]
+        above = {(stream, name) for inflow in inflows for stream in inflow.streams} - seen
         seen |= above
         wanted += sorted(above)
     order = [*(stream.origin for stream in problem.given), *(vertex.id for vertex in problem.vertices)]
@@ -243,11 +246,3 @@ def alternatives(  # noqa: PLR0913 - a plan of a problem, one place of it, and b
             fillings.append(problem.by_id[vertex].chosen(other.options).filling)
     mine = problem.by_id[vertex].chosen(plan.options).filling
     return tuple(filling for filling in dict.fromkeys(fillings) if filling != mine)
-
-
-def _above(problem: PlanningProblem, vertex: Vertex, option: Option, name: str) -> Sequence[Outlet]:
-    """The streams from which a vertex has the value of a variable."""
-    ports = vertex.inputs
-    if name in problem.types:
-        ports = tuple(inflow for inflow in ports if inflow.port == (option.base or ports[0].port))
-    return [stream for inflow in ports for stream in inflow.streams]

@@ -35,13 +35,13 @@ VARIABLE_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
 MOST_SOURCE = 64 * 1024
 """Bytes of a module's source, in UTF-8."""
 MOST_VERSION = 2**31 - 1
-"""Up to what every database can count."""
+"""The most that every database can count to."""
 MOST_WORTH = 1_000_000_000
-"""Up to what the planner can add up the costs and qualities of a pipeline."""
+"""The most that one cost or quality may be, so that the planner can add them up."""
 MOST_VALUES = 1_000
-"""Of one variable."""
+"""The most values of one variable."""
 MOST_REQUIREMENTS = MOST_TARGETS = 16
-"""Of one source."""
+"""The most of either that one source may name."""
 
 ModuleName = Annotated[str, StringConstraints(max_length=100, pattern=MODULE_NAME)]
 VariableName = Annotated[str, StringConstraints(max_length=100, pattern=VARIABLE_NAME)]

@@ -12,7 +12,7 @@ chain only what runs is distinguished, and the model grows with its places and w
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
@@ -481,33 +481,27 @@ class Model:
             changed = frozenset[str]().union(*changing.values())
             after: dict[str, Values] = {}
             for name, values in self.left.domains[stream].items():
-                carried = {option.name: self._carried(vertex, option, name) for option in options}
+                # What goes on if an option does not affect it.
+                carried = {
+                    option.name: self.states[base(vertex, option) if name in self._types else entry(vertex)][name]
+                    for option in options
+                }
                 first, *others = carried.values()
                 if name not in changed and all(other is first for other in others):
                     after[name] = first
                     continue
                 after[name] = self._formulas.choice(values)
-                for before, keeping in _grouped(carried, [other for other in carried if name not in changing[other]]):
+                groups: dict[int, list[str]] = {}
+                for other, before in carried.items():
+                    if name not in changing[other]:
+                        groups.setdefault(id(before), []).append(other)
+                for keeping in map(frozenset, groups.values()):
                     if keeping not in kept:
                         changers = [self.options[vertex.id][other] for other in carried if other not in keeping]
                         kept[keeping] = negated(self._formulas.some_of(changers))
-                    self._formulas.equal(before, after[name], when=[kept[keeping]])
+                    self._formulas.equal(carried[min(keeping)], after[name], when=[kept[keeping]])
             self.states[stream] = after
             for option in options:
                 chosen = [self.options[vertex.id][option.name]]
                 self._formulas.impose(option.ensured(stream.port), after, when=chosen)
             self._formulas.impose(vertex.ensures, after)
-
-    def _carried(self, vertex: Vertex, option: Option, name: str) -> Values:
-        """What goes on if an option does not affect it."""
-        place = base(vertex, option) if name in self._types else entry(vertex)
-        return self.states[place][name]
-
-
-def _grouped(carried: Mapping[str, Values], keeping: Sequence[str]) -> Iterator[tuple[Values, frozenset[str]]]:
-    """Options that keep a value, by where they have it from."""
-    groups: dict[int, list[str]] = {}
-    for name in keeping:
-        groups.setdefault(id(carried[name]), []).append(name)
-    for some in groups.values():
-        yield carried[some[0]], frozenset(some)

@@ -38,7 +38,7 @@ class _Stream(NamedTuple):
     """What is known of a stream in a situation."""
 
     state: tuple[tuple[str, str], ...]
-    """Of the variables that somebody below asks about."""
+    """The values of the variables that somebody below asks about."""
     content: Content
 
 
@@ -46,7 +46,7 @@ class _Memory(NamedTuple):
     """The choices that are still to be compared."""
 
     fillings: tuple[tuple[str, str], ...] = ()
-    """Of vertices with which later ones have to agree."""
+    """What the vertices hold with which later ones have to agree."""
     excluded: int = 0
     """The bits of the exclusions that all choices so far meet."""
     started: frozenset[Hashable] = frozenset()
@@ -179,7 +179,9 @@ class Sweep:
         """
         if not all(self._problem.excluded):
             return None
-        bound = math.inf if known is None else self._total(known)
+        bound = math.inf
+        if known is not None:
+            bound = sum(scale * figure(self._problem, known, criterion) for criterion, scale in self._scales.items())
         steps = list(self._steps())
         rest = sum(min(step.worse.values()) for step in steps)
         layer = self._begun()
@@ -217,9 +219,6 @@ class Sweep:
                         following[after] = total, _Way(way, move.option.name)
             self._effort.spend(1 + len(moves), situations=len(following) - before)
         return following
-
-    def _total(self, options: Mapping[str, str]) -> int:
-        return sum(scale * figure(self._problem, options, criterion) for criterion, scale in self._scales.items())
 
     def _begun(self) -> _Layer:
         """The situation before the first vertex, unless a goal fails at a source."""

@@ -25,7 +25,7 @@ Series = tuple[float, ...]
 
 
 def constant(rate: float, steps: int) -> Series:
-    """The same all the time."""
+    """A rate that stays the same all the time."""
     return (rate,) * steps
 
 
@@ -124,7 +124,7 @@ class World:
     goal: ProfitGoal
     classes: tuple[MachineClass, ...]
     rates: Mapping[str, Series]
-    """Of each task that takes from outside, for each interval."""
+    """The rate of each task that takes from outside, for each interval."""
     machines: int | None = None
     """The seed of how machines vary; None if they are as rated."""
     oracle: Oracle = field(default_factory=Oracle)
@@ -156,7 +156,7 @@ class SimulatedInterval:
     gamma: float
     cores: int
     price: float
-    """Of the machines that are rented, by the hour."""
+    """What the rented machines cost by the hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,14 +116,11 @@ class BuiltMetric:
 
     def above(self, bound: float, *, seconds: float | None = None) -> BuiltCondition:
         """It is above a bound, for so many seconds if they are given."""
-        return self._compared("above", bound, seconds)
+        return BuiltCondition(form=present({**self.form, "above": bound, "for": seconds}))
 
     def below(self, bound: float, *, seconds: float | None = None) -> BuiltCondition:
         """It is below a bound, for so many seconds if they are given."""
-        return self._compared("below", bound, seconds)
-
-    def _compared(self, side: str, bound: float, seconds: float | None) -> BuiltCondition:
-        return BuiltCondition(form=present({**self.form, side: bound, "for": seconds}))
+        return BuiltCondition(form=present({**self.form, "below": bound, "for": seconds}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dags.builder.alternates import BuiltRule
@@ -91,7 +91,10 @@ class Program:
         ids = self._draft.ids()
         policy = dict(self._policy)
         if self._events:
-            policy["events"] = {name: _event_form(output, ids) for name, output in sorted(self._events.items())}
+            policy["events"] = {
+                name: {"output": ids[output.task]} if isinstance(output, BuiltOutput) else asdict(output)
+                for name, output in sorted(self._events.items())
+            }
         if self._rules:
             policy["rules"] = [self._rule_form(rule, ids) for rule in self._rules]
         return {**made, "policy": policy}
@@ -138,9 +141,3 @@ class Program:
         if not names:
             raise BuildError(step, "it opens or closes a stream without a guard", "give the stream that 'when' returns")
         return names
-
-
-def _event_form(given: BuiltOutput | OtherOutput, ids: Sequence[str]) -> dict[str, str]:
-    if isinstance(given, BuiltOutput):
-        return {"output": ids[given.task]}
-    return {"dataflow": given.dataflow, "output": given.output}

@@ -45,7 +45,13 @@ class WorthOfMore:
 
 def other_places(problem: GroupingProblem, grouping: Grouping, task: TaskId) -> tuple[OtherPlace, ...]:
     """Where else a task could be, all else being as it is: the cheapest first, and last what is not possible."""
-    judged = (_judged(problem, grouping, task, place) for place in _places(problem, grouping, task))
+    judged = []
+    for place in _places(problem, grouping, task):
+        groups = _moved(problem, grouping, task, place)
+        if wrong := problems_of(problem, groups):
+            judged.append(replace(place, why_not=wrong))
+        else:
+            judged.append(replace(place, more=cost_of(problem, groups).total - grouping.cost.total))
     return tuple(sorted(judged, key=lambda place: (place.more is None, place.more or 0.0, place.image)))
 
 
@@ -104,14 +110,6 @@ def _places(problem: GroupingProblem, grouping: Grouping, task: TaskId) -> Itera
     for image in problem.images:
         if alone.tasks != (task,) or alone.present is not None or alone.image != image.name:
             yield OtherPlace(image=image.name)
-
-
-def _judged(problem: GroupingProblem, grouping: Grouping, task: TaskId, place: OtherPlace) -> OtherPlace:
-    groups = _moved(problem, grouping, task, place)
-    wrong = problems_of(problem, groups)
-    if wrong:
-        return replace(place, why_not=wrong)
-    return replace(place, more=cost_of(problem, groups).total - grouping.cost.total)
 
 
 def _moved(problem: GroupingProblem, grouping: Grouping, task: TaskId, place: OtherPlace) -> tuple[Group, ...]:

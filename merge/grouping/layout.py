@@ -14,13 +14,13 @@ import networkx as nx
 from merge.grouping.problem import GroupedTask, GroupingProblem, Image, PresentGroup, Ungroupable, in_order
 
 NANOCORES = 1_000_000_000
-"""Of a core, what is counted in."""
+"""The units of a core that work is counted in."""
 _ROUNDING = 1e-3
-"""What is not worth another unit, because decimal fractions are rounded."""
+"""The part of a unit that is not worth another one, because decimal fractions are rounded."""
 ROOM = 500
 """The units that a limit may be exceeded by; half of what the definition of what is valid allows."""
 _MANY_TAKERS = 16
-"""Of what has more takers, these are not near each other."""
+"""The most takers of a stream that count as near each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,22 +27,21 @@ class Image:
     name: str
     tags: frozenset[str]
     cores: float
-    """Of each host."""
+    """The cores of each host."""
     start: float = 0.0
     """Seconds until a new host is there."""
     price: float = 0.0
-    """Of a host for an hour."""
+    """The price of a host for an hour."""
     most: int | None = None
     """How many hosts there may be; None if any number."""
     there: int = 0
     """How many hosts run already."""
 
     def __post_init__(self) -> None:
-        wrong = [*wrong_figure("cores", self.cores, least=LEAST_FIGURE)]
-        wrong += [*wrong_figure("start", self.start), *wrong_figure("price", self.price)]
-        wrong += [] if self.most is None else [*wrong_figure("most", self.most, whole=True)]
-        wrong += wrong_figure("there", self.there, whole=True)
-        refuse(f"no image {self.name!r} can be", wrong)
+        most = () if self.most is None else wrong_figure("most", self.most, whole=True)
+        wrong = (*wrong_figure("start", self.start), *wrong_figure("price", self.price), *most)
+        wrong = (*wrong_figure("cores", self.cores, least=LEAST_FIGURE), *wrong)
+        refuse(f"no image {self.name!r} can be", (*wrong, *wrong_figure("there", self.there, whole=True)))
 
     @property
     def limit(self) -> float | None:

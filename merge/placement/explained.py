@@ -117,7 +117,7 @@ def placement_reason(running: Mapping[Instance, RunningTask], jobs: Jobs, task: 
 
 
 def _more(problem: GroupingProblem, grouping: Grouping, seconds: float) -> Iterator[WorthOfMore]:
-    """Only of images that have a limit or cost something; of others there are enough."""
+    """What more hosts or cores would save, of images that have a limit or cost something; others are plenty."""
     images = {image.name for image in problem.images if image.start or image.price or image.most is not None}
     for worth in worth_of_more(problem, grouping, partial(_planned, seconds=seconds), only=images):
         if max(worth.host, worth.core) > _ROUNDING:

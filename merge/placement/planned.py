@@ -10,9 +10,8 @@ is something to decide that groups know nothing of: shards, and streams from ano
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
-from itertools import islice
 
 from merge.capacity import MOST_FIGURE, Costs
 from merge.errors import NoHost
@@ -120,7 +119,10 @@ def problem_of(
     there = {job for job in ground.jobs.jobs if root is None or root_of(ground, job) == root}
     feeding = {job for job, _ in _streams_from_jobs(ground, started)}
     joined = {packed.placed[task.instance] for task in started} - packed.opened.keys()
-    present = sorted({*feeding, *joined, *_roomy(ground, there - feeding - joined)})
+    others = there - feeding - joined
+    # The fullest first, as `pack` likes them.
+    roomy = sorted((-busy, job) for job, busy in ground.loads.items() if ground.costs.fits(busy) and job in others)
+    present = sorted({*feeding, *joined, *(job for _, job in roomy[:MOST_ROOMY])})
     streams = [*grouped_streams(ground, started)]
     upstream = {job: ground.upstream((job,)) for job in present}
     # Where jobs feed each other, if over other jobs, groups must not make a cycle of it.
@@ -280,13 +282,6 @@ def _all_else(ground: PlacementBoard, images: Iterable[Image], others: Iterable[
 def _streams_from_jobs(ground: PlacementBoard, started: Group) -> list[tuple[JobId, Instance]]:
     """The jobs and tasks that a residue reads from."""
     return [(ground.job_of(instance), instance) for instance, _ in streams_into(started)]
-
-
-def _roomy(ground: PlacementBoard, jobs: Container[JobId]) -> Iterable[JobId]:
-    """Some of these jobs, those with room, the fullest first, as `pack` likes them."""
-    fits = ground.costs.fits
-    roomy = sorted((-busy, job) for job, busy in ground.loads.items() if fits(busy) and job in jobs)
-    return islice((job for _, job in roomy), MOST_ROOMY)
 
 
 def _job(group: GroupId) -> JobId:

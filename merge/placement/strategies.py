@@ -63,15 +63,10 @@ def choices(ground: PlacementBoard, group: Group) -> Iterator[RootChoice]:
 def refusal(ground: PlacementBoard, group: Group) -> NoHost:
     """The reason why a group can be on no root."""
     roots = _of_streams(ground, group)
-    offering = [root for root in roots if _offers(ground, group, root)]
-    if not offering:
-        return _unoffered(ground, group, roots)
-    elsewhere = {stream for stream in streams_into(group) if is_elsewhere(ground, stream, offering[0])}
-    reading = [task for task in group if not elsewhere.isdisjoint(streams_into((task,)))]
-    return RootsApart(reading[0].type.name, frozenset(task.key for task in reading))
-
-
-def _unoffered(ground: PlacementBoard, group: Group, roots: tuple[str, ...]) -> NoHost:
+    if offering := [root for root in roots if _offers(ground, group, root)]:
+        elsewhere = {stream for stream in streams_into(group) if is_elsewhere(ground, stream, offering[0])}
+        reading = [task for task in group if not elsewhere.isdisjoint(streams_into((task,)))]
+        return RootsApart(reading[0].type.name, frozenset(task.key for task in reading))
     for task in group:
         if not any(task.tags <= host.tags for host in ground.hosts):
             return NoHost(task.type.name, task.tags)

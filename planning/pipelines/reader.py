@@ -34,7 +34,7 @@ class Filling:
     """One way to fill a place: a module or a fixed task, with a config and one case of its fields."""
 
     name: str
-    """Of the module, or of the fixed task's type."""
+    """The name of the module, or of the fixed task's type."""
     module: Module | None
     type: AnyTaskType
     config: Mapping[str, Any]
@@ -236,7 +236,7 @@ class Pipeline:
     blueprint: Blueprint
     problem: PlanningProblem
     candidates: Mapping[str, Mapping[str, Filling]]
-    """Of every open place, by the names of the options that they are."""
+    """Those of every open place, by the names of the options that they are."""
 
 
 PLACES = frozenset({"point", "gap"})
@@ -309,7 +309,13 @@ class _Builder:
         if problems := [*self.problems, *reader.problems]:
             raise InvalidDocument(problems)
         texts = {option.computes for vertex in vertices for option in vertex.options}
-        running = self.around.running({*texts, *self._sources().values()} - {""})
+        sources = {
+            spot.id: computes(spot.type.name, spot.type.version, spot.text)
+            for spot in self.blueprint.spots
+            if spot.type is not None and spot.type.is_source
+        }
+        running = self.around.running({*texts, *sources.values()} - {""})
+        known = {task.computes: task.id for task in running if not task.inputs}
         return Pipeline(
             blueprint=self.blueprint,
             problem=PlanningProblem(
@@ -318,7 +324,7 @@ class _Builder:
                 vertices=vertices,
                 goals=goals,
                 running=tuple(running),
-                origins=self._origins(running),
+                origins={spot: known.get(text, text) for spot, text in sources.items()},
                 confined=frozenset(
                     spot.id for spot in self.blueprint.spots if _is_fresh(spot) and spot.id not in self.fillings
                 ),
@@ -435,17 +441,6 @@ class _Builder:
             return tuple(dict.fromkeys(stream for sink in sinks for at in sink.inputs for stream in at.streams))
         last = self.blueprint.last(goal.at)
         return tuple(Outlet(last, port) for spot in self.blueprint.spots if spot.id == last for port in spot.outputs)
-
-    def _sources(self) -> Mapping[str, str]:
-        return {
-            spot.id: computes(spot.type.name, spot.type.version, spot.text)
-            for spot in self.blueprint.spots
-            if spot.type is not None and spot.type.is_source
-        }
-
-    def _origins(self, running: Sequence[RunningVertex]) -> Mapping[str, str]:
-        known = {task.computes: task.id for task in running if not task.inputs}
-        return {spot: known.get(text, text) for spot, text in self._sources().items()}
 
     def _variables(self) -> tuple[StateVariable, ...]:
         named = {PAIR, *(FIELD + name for name in self.fields)}

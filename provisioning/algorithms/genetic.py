@@ -79,7 +79,7 @@ class _Population:
         self._people: list[Chromosome] = []
 
     def fittest(self, first: Chromosome, within: float = 0.0) -> Deployment:
-        """Breed, select and forget, as often as asked; machines that are paid for so many seconds more may idle."""
+        """The fittest after all generations; machines that are paid for so many seconds more may idle."""
         size = self._evolution.population
         packed = [self._packed_stranger(first) for _ in range(size // 4)]
         mutants = [self._mutated(first) for _ in range(size // 4)]
@@ -121,7 +121,7 @@ class _Population:
         return theta - _PENALTY * (max(0.0, self._goal.omega - reached) + nowhere) * age
 
     def _child(self, mother: Chromosome, father: Chromosome) -> Chromosome:
-        """Gene by gene from one of both, as a random bit mask has it."""
+        """The child of two, with each gene from one of them at random."""
         length = max(len(mother.machines), len(father.machines))
         machines = [
             parent.machines[at]
@@ -133,7 +133,7 @@ class _Population:
         return Chromosome(active=active, machines=tuple(machines))
 
     def _mutated(self, one: Chromosome) -> Chromosome:
-        """Now and then another alternate; and a machine that comes, goes, becomes another or works for another task."""
+        """One with another alternate now and then, and with a machine that comes, goes, changes or works otherwise."""
         active, machines = list(one.active), list(one.machines)
         if self._dataflow.dynamic and self._random.random() < 0.2:  # noqa: PLR2004  the rate of mutation
             at = self._random.choice(self._dataflow.dynamic)
@@ -167,7 +167,7 @@ class _Population:
         return self._random.choice(fitting) if fitting else _FREE
 
     def _packed_stranger(self, first: Chromosome) -> Chromosome:
-        """Any alternates, with machines added greedily to what runs; random machines alone rarely suffice."""
+        """One of any alternates, with machines added greedily to what runs; random ones alone rarely suffice."""
         active = self._random.choice((first.active, self._any_active()))
         draft = DeploymentDraft(
             self._dataflow, replace(self._runs.made(), active=active), self._runs.speeds, self._runs.now

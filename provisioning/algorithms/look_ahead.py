@@ -82,7 +82,7 @@ class _Plan:
         self._capacity = [[self._of_task(task, speeds) for task in tasks] for speeds in outlook.coming_speeds]
 
     def changed(self, task: int) -> None:
-        """Another alternate or other cores of a task are planned now."""
+        """Note that another alternate or other cores of a task are planned now."""
         self._served.clear()
         for step, speeds in enumerate(self._outlook.coming_speeds):
             self._capacity[step][task] = self._of_task(task, speeds)
@@ -97,7 +97,7 @@ class _Plan:
         return not self._outlook.below(omega) and not self._outlook.above(omega)
 
     def step_up(self, step: int) -> PlannedAction | None:
-        """For the bottleneck a cheaper alternate or a core, whichever costs less profit."""
+        """The step that gives the bottleneck a cheaper alternate or a core, whichever costs less profit."""
         shares = self._mean_shares(step)
         bottleneck = min(range(len(shares)), key=shares.__getitem__)
         if shares[bottleneck] >= 1.0:

@@ -139,7 +139,7 @@ _LEVELS = 24
 """The levels of a sink that are considered."""
 
 Price = Callable[[int, float], float]
-"""Of a task, the price of the cores for so many reference cores."""
+"""The price of so many reference cores for a task."""
 
 
 def sink_levels(  # noqa: PLR0913  all that a level follows from

@@ -37,7 +37,7 @@ class RentalPlan:
     kept: frozenset[int]
     """The numbers of the machines that go on."""
     spare: tuple[int, ...] = ()
-    """Of those that need not, as the program reckons, the ones to keep first if more is needed than was reckoned."""
+    """Those that may go as the program reckons, the ones to keep first if more is needed than was reckoned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class _Group:
     ends: int
     """The interval at whose beginning the paid hour has ended."""
     power: tuple[float, ...]
-    """Of one of them, at each interval."""
+    """The power of one of them at each interval."""
 
 
 class RentalProgram:
@@ -143,7 +143,7 @@ class RentalProgram:
         return now
 
     def _served(self) -> tuple[model_builder.LinearExprT, list[tuple[int, model_builder.Variable]]]:
-        """Each interval has a mix and a level, and the power for them; the level and the mixes that are decided now."""
+        """The level and the mixes that are decided now; each interval gets a mix, a level, and the power for them."""
         goal, dataflow = self.outlook.goal, self.outlook.dataflow
         per_step = self.outlook.interval / (goal.hours * HOUR)
         levels = (self.lowest, 1.0)

@@ -39,7 +39,7 @@ def divide(draft: DeploymentDraft, rates: Rates, omega: float) -> float:
 
 
 def _fill(draft: DeploymentDraft, task: int, wanted: list[float]) -> None:
-    """Many cores at once, the fastest first, as long as each is needed whole; free ones, then those to spare."""
+    """Give a task many cores at once, the fastest first, as long as each is needed whole; free ones come first."""
     missing = wanted[task] - draft.capacity[task]
     tags = draft.dataflow.tasks[task].tags
     for number in sorted(draft.open, key=lambda number: -draft.speeds[number]):
@@ -64,7 +64,7 @@ def _fill(draft: DeploymentDraft, task: int, wanted: list[float]) -> None:
 
 
 def _supplied(draft: DeploymentDraft, task: int, wanted: list[float], missing: float) -> bool:
-    """One more core: a free one, else one that another task can spare; the slowest that suffices, else the fastest."""
+    """Give a task a free core, or one that another can spare: the slowest that suffices, else the fastest."""
     tags = draft.dataflow.tasks[task].tags
     free = [number for number in draft.open if tags <= draft.rentals[number].machine_class.tags]
     if free:
@@ -86,7 +86,7 @@ def _supplied(draft: DeploymentDraft, task: int, wanted: list[float], missing: f
 
 
 def _exchanged(draft: DeploymentDraft, task: int, wanted: list[float], missing: float) -> bool:
-    """A slow core for a faster one of another task that keeps what it needs; the least faster that suffices."""
+    """Exchange a slow core for a faster one of a task that keeps what it needs; the least faster that suffices."""
     homes = draft.homes(task)
     if not homes:
         return False
@@ -221,7 +221,7 @@ def _machines(program: RentalProgram, plan: RentalPlan) -> DeploymentDraft:
 def _start_power(
     draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan, classes: Sequence[MachineClass], power: float
 ) -> None:
-    """Machines of about so much power, as large as it goes, of fast cores no more than are needed whole."""
+    """Start machines of about so much power, as large as it goes, of fast cores no more than are needed whole."""
     small = min(classes, key=lambda one: one.power)
     wanted = needs(draft.dataflow, plan.mix.active, program.outlook.coming_rates[0])
     missing = [
@@ -276,7 +276,7 @@ def _lacking(draft: DeploymentDraft, outlook: Outlook, active: Active, level: fl
 
 
 def _start_more(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan, lacks: float) -> None:
-    """Machines for the task that lacks most: large ones for what is needed whole, or the cheapest one."""
+    """Start machines for the task that lacks most: large ones for what is needed whole, or the cheapest one."""
     outlook = program.outlook
     rates, active = outlook.coming_rates[0], tuple(draft.active)
     missing = [need - has for need, has in zip(needs(draft.dataflow, active, rates), draft.capacity, strict=True)]
