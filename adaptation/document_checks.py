@@ -209,7 +209,10 @@ def alternate_problems(dynamic: DynamicDocument, canonical: Canonical) -> Iterat
             remedy = "give the alternates to a task between the two"
             yield problem_at("dynamic-end", message, remedy, "tasks", entry.at)
     left = max(1, _MOST_ALONE // len(dynamic.written["tasks"]))
-    for changed in _rounds(dynamic):
+    others = {task.id: [name for name in task.alternates if name != task.first] for task in dynamic.tasks.values()}
+    # Every alternate that is not the first one of its task; many at once, since most documents are right.
+    for number in range(max(map(len, others.values()), default=0)):
+        changed = {task: names[number] for task, names in others.items() if number < len(names)}
         together = _outcome(dynamic, _changed(dynamic, changed), canonical)
         is_sound = together.dataflow is not None and first.dataflow is not None
         problems: list[Problem] = []
@@ -219,13 +222,6 @@ def alternate_problems(dynamic: DynamicDocument, canonical: Canonical) -> Iterat
         left = left if is_sound else max(0, left - len(changed))
         # Where not each could be tried alone, it is at least said what is wrong with all of them.
         yield from problems or together.problems
-
-
-def _rounds(dynamic: DynamicDocument) -> Iterator[Mapping[str, str]]:
-    """Every alternate that is not the first one of its task; many at once, since most documents are right."""
-    others = {task.id: [name for name in task.alternates if name != task.first] for task in dynamic.tasks.values()}
-    for number in range(max(map(len, others.values()), default=0)):
-        yield {task: names[number] for task, names in others.items() if number < len(names)}
 
 
 def _changed(dynamic: DynamicDocument, changed: Mapping[str, str]) -> Selection:

@@ -251,7 +251,10 @@ def resolve(dynamic: DynamicDocument, choice: Selection) -> dict[str, Any]:
     tasks = list(dynamic.written["tasks"])
     streams = list(dynamic.written["streams"])
     for task in dynamic.tasks.values():
-        tasks[task.at] = _resolved(task, choice.alternates[task.id])
+        chosen = task.alternates[choice.alternates[task.id]]
+        module = {} if chosen.module is None else {"module": chosen.module}
+        tags = {"tags": sorted(task.tags)} if task.tags else {}
+        tasks[task.at] = {"id": task.id, "type": chosen.type, "config": dict(chosen.config), **module, **tags}
     for stream in dynamic.streams.values():
         tasks.append({"id": stream.gate, "type": GATE_TYPE, "config": {"open": choice.opened[stream.name]}})
         whole = streams[stream.at]
@@ -274,13 +277,6 @@ def choices_in(plain: Mapping[str, Any], dynamic: DynamicDocument) -> Selection:
 def implementation_text(alternate: AlternateForm) -> str:
     """What an alternate is, as a text in which 1 and true differ."""
     return json.dumps([alternate.type, alternate.config], sort_keys=True)
-
-
-def _resolved(task: DynamicTask, name: str) -> dict[str, Any]:
-    chosen = task.alternates[name]
-    module = {} if chosen.module is None else {"module": chosen.module}
-    tags = {"tags": sorted(task.tags)} if task.tags else {}
-    return {"id": task.id, "type": chosen.type, "config": dict(chosen.config), **module, **tags}
 
 
 def _alternate_in(plain: Mapping[str, Any] | None, task: DynamicTask) -> str:

@@ -161,7 +161,9 @@ class _Search:
                 break
         if self._plan is None and not self.solves():
             return None
-        return self.plan()
+        if self._plan is None:
+            raise RuntimeError("nothing was solved")
+        return replace(self._plan, reached=tuple(self.reached), is_optimal=self.is_optimal)
 
     def begin(self, plan: PipelinePlan) -> None:
         """Begin with a plan, unless it is worse than what was reached."""
@@ -179,7 +181,12 @@ class _Search:
             status = self._solved(by_cores=False)
         self.is_optimal = status == cp_model.OPTIMAL
         if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
-            self._plan = self._read()
+            options = {vertex: self._chosen(literals) for vertex, literals in self.model.options.items()}
+            states = {
+                place: {name: self._chosen(values) for name, values in state.items()}
+                for place, state in self.model.states.items()
+            }
+            self._plan = PipelinePlan(options=options, states=states)
         elif status != cp_model.INFEASIBLE and self._plan is None:
             raise OutOfTime
         return status != cp_model.INFEASIBLE
@@ -240,20 +247,6 @@ class _Search:
         if criterion not in self._figures:
             self._figures[criterion] = self.model.figure(criterion)
         return self._figures[criterion]
-
-    def plan(self) -> PipelinePlan:
-        if self._plan is None:
-            raise RuntimeError("nothing was solved")
-        return replace(self._plan, reached=tuple(self.reached), is_optimal=self.is_optimal)
-
-    def _read(self) -> PipelinePlan:
-        return PipelinePlan(
-            options={vertex: self._chosen(literals) for vertex, literals in self.model.options.items()},
-            states={
-                place: {name: self._chosen(values) for name, values in state.items()}
-                for place, state in self.model.states.items()
-            },
-        )
 
     def _chosen(self, literals: Values) -> str:
         return next(

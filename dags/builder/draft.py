@@ -96,12 +96,14 @@ class ProgramDraft:
                 raise BuildError(self._shown(number, ids), "nothing reads its stream", remedy)
         if not self.tasks:
             raise BuildError("the program", "it has no steps", "begin with stream")
-        return {
-            "version": 1,
-            "name": self.name,
-            "tasks": [{"id": ids[number], **self.resolved(task.form, ids)} for number, task in enumerate(self.tasks)],
-            "streams": list(self._streams(ids)),
-        }
+        tasks = [{"id": ids[number], **self.resolved(task.form, ids)} for number, task in enumerate(self.tasks)]
+        streams = []
+        for number, task in enumerate(self.tasks):
+            for origin, port in task.entrances:
+                when = None if origin.when is None else self.resolved(origin.when.form, ids)
+                ends = {"from": ids[origin.task], "from_port": origin.port, "to": ids[number], "to_port": port}
+                streams.append(present({**ends, "when": when}))
+        return {"version": 1, "name": self.name, "tasks": tasks, "streams": streams}
 
     def ids(self) -> Sequence[str]:
         """The id of each task. Those without a name get the first one that is free, in the order of steps."""
@@ -124,13 +126,6 @@ class ProgramDraft:
             forms = [origin.when.form for origin, _ in task.entrances if origin.when is not None]
             for name in events_in([*forms, *task.form.get("alternates", ())]):
                 yield name, self._shown(number, ids)
-
-    def _streams(self, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-        for number, task in enumerate(self.tasks):
-            for origin, port in task.entrances:
-                when = None if origin.when is None else self.resolved(origin.when.form, ids)
-                ends = {"from": ids[origin.task], "from_port": origin.port, "to": ids[number], "to_port": port}
-                yield present({**ends, "when": when})
 
     def resolved(self, form: Any, ids: Sequence[str]) -> Any:
         """A part of a document, in which streams stand for their tasks, with the ids of these."""

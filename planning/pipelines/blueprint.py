@@ -107,7 +107,10 @@ def draw(
     }
     spots: list[Spot] = []
     for at in _in_order([entry.id for entry in form.tasks], entering):
-        inputs = _inflows(entering[at], last)
+        ports: dict[str, list[Outlet]] = {}
+        for wire in entering[at]:
+            ports.setdefault(wire.to_port, []).append(Outlet(last[wire.origin], wire.from_port))
+        inputs = tuple(Inflow(port, tuple(sorted(streams))) for port, streams in sorted(ports.items()))
         spots += _spots(form, draft, at, inputs, tuple(sorted(leaving[at])))
     return Blueprint(form=form, spots=tuple(spots), positions=positions)
 
@@ -134,13 +137,6 @@ def _placed(entry: PointForm | GapForm, streams: Sequence[StreamForm]) -> TaskFo
     outputs = dict.fromkeys(stream.from_port or "out" for stream in streams if stream.origin == entry.id)
     ports = {"inputs": list(inputs) or ["in"], "outputs": list(outputs) or ["out"]}
     return TaskForm(id=entry.id, type=_PLACE.name, config=ports)
-
-
-def _inflows(wires: Sequence[Wire], last: Mapping[int, str]) -> tuple[Inflow, ...]:
-    ports: dict[str, list[Outlet]] = {}
-    for wire in wires:
-        ports.setdefault(wire.to_port, []).append(Outlet(last[wire.origin], wire.from_port))
-    return tuple(Inflow(port, tuple(sorted(streams))) for port, streams in sorted(ports.items()))
 
 
 def _spots(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dags import AnyTaskType, InvalidDocument, Problem
+from dags import InvalidDocument, Problem
 from dags.problems import listed, pointer, problem_at, quoted
 from planning.constraint import PAIR, UNSET
 from planning.explanation import Asked, Demand, Remedy, conflict, remedies
@@ -56,7 +56,10 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
                         doubled |= seen[origin] | passed
                         continue
                     seen[origin] = passed
-                    streams.append(_written_stream(types, origin, spot.id, port))
+                    # As somebody would write it: without a port that is the only one.
+                    from_port = {"from_port": origin.port} if len(types[origin.origin].outputs) > 1 else {}
+                    to_port = {"to_port": port} if len(types[spot.id].inputs) > 1 else {}
+                    streams.append({"from": origin.origin, **from_port, "to": spot.id, **to_port})
     return Assembled(
         document={
             "version": 1,
@@ -67,16 +70,6 @@ def assembled(pipeline: Pipeline, options: Mapping[str, str]) -> Assembled:
         spots=tuple(spot.id for spot in order),
         doubled=frozenset(doubled),
     )
-
-
-def _written_stream(types: Mapping[str, AnyTaskType], origin: Outlet, to: str, port: str) -> dict[str, str]:
-    """A stream as somebody would write it: without a port that is the only one."""
-    return {
-        "from": origin.origin,
-        **({"from_port": origin.port} if len(types[origin.origin].outputs) > 1 else {}),
-        "to": to,
-        **({"to_port": port} if len(types[to].inputs) > 1 else {}),
-    }
 
 
 def _is_idle(spot: Spot, options: Mapping[str, str]) -> bool:
