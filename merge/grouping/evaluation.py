@@ -121,8 +121,8 @@ def problems_of(problem: GroupingProblem, groups: Sequence[Group]) -> tuple[str,
     if strange:
         return strange
     by_id = {task.id: task for task in problem.tasks}
-    each_group = (wrong for group in groups for wrong in _within(problem, group, [by_id[task] for task in group.tasks]))
-    return (*each_group, *_cores(problem, groups), *_cycle(problem, groups))
+    of_groups = (wrong for group in groups for wrong in _within(problem, group, [by_id[task] for task in group.tasks]))
+    return (*of_groups, *_cores(problem, groups), *_cycle(problem, groups))
 
 
 def _strange(problem: GroupingProblem, groups: Sequence[Group]) -> Iterator[str]:
