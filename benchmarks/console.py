@@ -18,6 +18,7 @@ from typing import Any
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from benchmarks.instruments import report
 from manager.rest.app import console_router
 from tests.console.running_graphs import answer_with, jobs_of, running
 from tests.manager.rest.socket_server import serving
@@ -72,14 +73,12 @@ def main(*, quick: bool) -> None:
     app = FastAPI()
     app.include_router(console_router)
     frames = FRAMES // 5 if quick else FRAMES
-    found: dict[str, Any] = {}
     with serving(app) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
-        for size in _SIZES:
-            found[str(size)] = report(f"{size} tasks", measured(browser, url, size, frames))
+        tasks = {str(size): report(f"{size} tasks", measured(browser, url, size, frames)) for size in _SIZES}
         version = browser.version
         browser.close()
-    print(json.dumps({"benchmark": "console", "chromium": version, "frames": frames, "tasks": found}))
+    print(json.dumps({"benchmark": "console", "chromium": version, "frames": frames, "tasks": tasks}))
 
 
 def measured(browser: Browser, url: str, size: int, frames: int) -> dict[str, Any]:
@@ -116,16 +115,10 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
 
 def chromium() -> str:
     """Where the browser is."""
-    found = shutil.which("chromium")
-    if found is None:
+    path = shutil.which("chromium")
+    if path is None:
         raise SystemExit("chromium is not installed; on Debian, apt-get install chromium")
-    return found
-
-
-def report(what: str, found: Any) -> Any:
-    """Print a figure, and hand it on."""
-    print(f"{what}: {json.dumps(found)}", flush=True)
-    return found
+    return path
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ import json
 import random
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, serving
+from benchmarks.documents import row_document, topic_source
+from benchmarks.instruments import Figures, percentiles, report, scratch_folder
+from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_service
 from manager.answers.dataflows import SubmitAnswer
 from manager.answers.sources import SourceForm
 from manager.client import Client, Refused
@@ -38,22 +38,21 @@ KEYS = 1_000_000
 _EVENTS_PER_MESSAGE = 10_000
 """Events in a message, where there are as many as keys."""
 _SPREAD = 3
-Found = dict[str, Any]
 
 
 def main(*, quick: bool) -> None:
     """Measure everything."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+    with scratch_folder() as folder:
         shapes = {
-            shape: report(shape, consolidated(Path(folder) / shape, shape, 2 if quick else TIMES))
+            shape: report(shape, consolidated(folder / shape, shape, 2 if quick else TIMES))
             for shape in ("chain", "star")
         }
         many = 4 if quick else 12
         steps = {
-            mode: report(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
+            mode: report(f"SEQ, {mode}", sequence(folder / mode, mode, many))
             for mode in ("default", "reuse", "reuse and defragment")
         }
-        state = report("state", state_moved(Path(folder) / "state", KEYS // 10 if quick else KEYS))
+        state = report("state", state_moved(folder / "state", KEYS // 10 if quick else KEYS))
     chain = shapes["chain"]
     print(
         json.dumps(
@@ -68,35 +67,35 @@ def main(*, quick: bool) -> None:
     )
 
 
-def consolidated(folder: Path, shape: str, times: int) -> Found:
+def consolidated(folder: Path, shape: str, times: int) -> Figures:
     """What it takes to consolidate a running DAG of ten jobs, and what that saves."""
-    found: dict[str, list[float]] = {name: [] for name in ("gaps", "usual", "cores_before", "cores_after", "moved")}
-    before: list[float] = []
-    after: list[float] = []
+    gaps, usual, moves = list[float](), list[float](), list[float]()
+    cores: dict[str, list[float]] = {"before": [], "after": []}
+    delays: dict[str, list[float]] = {"before": [], "after": []}
+
+    def settle(when: str, flow: SubmitAnswer) -> None:
+        time.sleep(SETTLING)
+        cores[when].append(service.cores(WHILE))
+        delays[when] += latencies(service, flow)
+
     with scattering(folder) as (service, ann, operator):
         for _ in range(times):
             flows = scattered(service, ann, shape)
-            time.sleep(SETTLING)
-            found["cores_before"].append(service.cores(WHILE))
-            before += latencies(service, flows[-1])
-            usual, gaps, seconds = defragmented(service, operator, flows)
-            found["usual"] += usual
-            found["gaps"] += gaps
-            found["moved"].append(seconds)
-            time.sleep(SETTLING)
-            found["cores_after"].append(service.cores(WHILE))
-            after += latencies(service, flows[-1])
+            settle("before", flows[-1])
+            without, with_move, seconds = defragmented(service, operator, flows)
+            usual += without
+            gaps += with_move
+            moves.append(seconds)
+            settle("after", flows[-1])
             for flow in flows:
                 ann.remove(flow.id)
-            service.wait(lambda: True if not list(operator.jobs()) else None, "no job")
+            service.wait(lambda: not list(operator.jobs()), "no job")
     return {
-        "interruption_s": percentiles(found["gaps"]),
-        "longest_gap_otherwise_s": percentiles(found["usual"]),
-        "move_s": round(statistics.median(found["moved"]), 2),
-        "cores_before": round(statistics.median(found["cores_before"]), 3),
-        "cores_after": round(statistics.median(found["cores_after"]), 3),
-        "latency_before_ms": percentiles([1_000 * each for each in before]),
-        "latency_after_ms": percentiles([1_000 * each for each in after]),
+        "interruption_s": percentiles(gaps, 3),
+        "longest_gap_otherwise_s": percentiles(usual, 3),
+        "move_s": round(statistics.median(moves), 2),
+        **{f"cores_{when}": round(statistics.median(values), 3) for when, values in cores.items()},
+        **{f"latency_{when}_ms": percentiles([1_000 * s for s in values], 3) for when, values in delays.items()},
     }
 
 
@@ -106,9 +105,9 @@ def scattered(service: MeasuredService, ann: Client, shape: str) -> list[SubmitA
     for number in range(_JOBS):
         own = [(number, place) for place in range(_TASKS // _JOBS)]
         first = [(0, place) for place in range(_TASKS // _JOBS)]
-        above = [(each, place) for each in range(number) for place in range(_TASKS // _JOBS)]
+        above = [(earlier, place) for earlier in range(number) for place in range(_TASKS // _JOBS)]
         tasks = [*(above if shape == "chain" else first if number else []), *own]
-        flows.append(ann.submit(document("street", [{"field": "n", "min": -1 - a, "max": 1e12 + b} for a, b in tasks])))
+        flows.append(ann.submit(document("street", tasks)))
         service.first_output(flows[-1].outputs[0].topic)
     return flows
 
@@ -119,7 +118,7 @@ def defragmented(
     """The longest silence of each output without and with a defragmentation, and how long that took."""
     begun = time.perf_counter()
     time.sleep(WHILE)
-    asked = time.perf_counter()
+    requested = time.perf_counter()
     operator.defragment()
     while operator.fragmentation().move is not None:
         time.sleep(0.1)
@@ -127,51 +126,50 @@ def defragmented(
     time.sleep(2 * SERVICE_PACE)
     topics = [flow.outputs[0].topic for flow in flows]
     return (
-        [longest(service, topic, begun, asked) for topic in topics],
-        [longest(service, topic, asked, time.perf_counter()) for topic in topics],
-        ended - asked,
+        [longest(service, topic, begun, requested) for topic in topics],
+        [longest(service, topic, requested, time.perf_counter()) for topic in topics],
+        ended - requested,
     )
 
 
 def longest(service: MeasuredService, topic: str, begun: float, ended: float) -> float:
     """The longest silence of an output within a while."""
-    came = [each for each in service.outputs[topic] if begun <= each <= ended]
+    came = [at for at in service.outputs[topic] if begun <= at <= ended]
     return max(after - before for before, after in pairwise([begun, *came, ended]))
 
 
 def latencies(service: MeasuredService, flow: SubmitAnswer) -> list[float]:
     """Seconds from when events were sent to when they came out."""
-    service.events = {}
+    service.events.clear()
     time.sleep(WHILE)
-    came, service.events = service.events.get(flow.outputs[0].topic, []), None
-    return [at - event["sent"] for at, events in came for event in events]
+    return [at - event["sent"] for at, event in service.events[flow.outputs[0].topic]]
 
 
 def sequence(folder: Path, mode: str, many: int) -> list[float]:
     """Cores at each step, while dataflows are submitted one after the other and then removed, both in random order."""
     draw = random.Random(7)
     paths = [[draw.randrange(_SPREAD) for _ in range(draw.randint(3, 8))] for _ in range(many)]
-    found: list[float] = []
+    cores: list[float] = []
     with scattering(folder) as (service, ann, operator):
         flows = []
         for number, path in enumerate(draw.sample(paths, many)):
-            configs = [{"field": "n", "min": -1 - way, "max": 1e12 + at} for at, way in enumerate(path)]
-            flows.append(ann.submit(document("street", configs, fresh=mode == "default", title=f"{number}")))
+            bounds = [(way, at) for at, way in enumerate(path)]
+            flows.append(ann.submit(document("street", bounds, fresh=mode == "default", title=f"{number}")))
             service.first_output(flows[-1].outputs[0].topic)
-            found.append(settled(service, operator, mode))
+            cores.append(settled(service, operator, mode))
         for flow in draw.sample(flows, many):
             ann.remove(flow.id)
-            found.append(settled(service, operator, mode))
-    return found
+            cores.append(settled(service, operator, mode))
+    return cores
 
 
-def state_moved(folder: Path, keys: int) -> Found:
+def state_moved(folder: Path, keys: int) -> Figures:
     """How fast a task moves that has so many keys, with what it keeps of them."""
     with scattering(folder) as (service, ann, operator):
         ann.register_source(source("keys"))
         flows = [ann.submit(counting(filters)) for filters in (1, 2)]
         jobs = {"1", "2"}
-        service.wait(lambda: jobs <= {job for job, version in list(service.in_effect) if version} or None, "both jobs")
+        service.wait(lambda: jobs <= {job for job, version in list(service.in_effect) if version}, "both jobs")
         for first in range(0, keys, _EVENTS_PER_MESSAGE):
             events = [{"n": number} for number in range(first, min(keys, first + _EVENTS_PER_MESSAGE))]
             service.publish("city/keys", json.dumps(events).encode())
@@ -180,10 +178,10 @@ def state_moved(folder: Path, keys: int) -> Found:
         for flow in flows:
             service.first_output(flow.outputs[0].topic)
         (job,) = operator.defragment().joins
-        service.wait(lambda: (job, 2) in service.in_effect or None, "the new job")
+        service.wait(lambda: (job, 2) in service.in_effect, "the new job")
         seconds = service.in_effect[job, 2] - service.published[job, 2]
         recorded = max(path.stat().st_size for path in (service.root / "jobs" / job / "records").iterdir())
-        service.wait(lambda: operator.fragmentation().move is None or None, "the end of the move")
+        service.wait(lambda: operator.fragmentation().move is None, "the end of the move")
     return {
         "keys": keys,
         "bytes": recorded,
@@ -193,22 +191,15 @@ def state_moved(folder: Path, keys: int) -> Found:
     }
 
 
-def counting(filters: int) -> Found:
+def counting(filters: int) -> Figures:
     """A source, how often each number came, filters that let what came twice through, and an output."""
-    configs = [{"field": "count", "min": 2, "max": 1e12 + number} for number in range(filters)]
-    tasks = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
-    ids = ["in", "count", *(each["id"] for each in tasks), "out"]
-    return {
-        "version": 1,
-        "name": f"counting {filters}",
-        "tasks": [
-            {"id": "in", "type": "source", "config": {"source": "keys"}},
-            {"id": "count", "type": "count", "config": {"by": ["n"]}},
-            *tasks,
-            {"id": "out", "type": "output"},
-        ],
-        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
-    }
+    count: dict[str, Figures] = {"count": {"type": "count", "config": {"by": ["n"]}}}
+    passing = {f"t{at}": _filter("count", 2, 1e12 + at) for at in range(filters)}
+    return row_document(f"counting {filters}", "keys", count | passing)
+
+
+def _filter(field: str, least: float, most: float) -> Figures:
+    return {"type": "range_filter", "config": {"field": field, "min": least, "max": most}}
 
 
 def settled(service: MeasuredService, operator: Client, mode: str) -> float:
@@ -226,12 +217,9 @@ def settled(service: MeasuredService, operator: Client, mode: str) -> float:
 @contextmanager
 def scattering(folder: Path) -> Iterator[tuple[MeasuredService, Client, Client]]:
     """A service that gives each residue a job of its own, and a source that sends; clients of tenant and operator."""
-    with serving(folder, placement="launch") as service:
-        service.start()
-        service.listen()
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator, publishing(service):
-            ann.register_source(source("street"))
-            yield service, ann, operator
+    with attended_service(folder, placement="launch") as (service, ann, operator), publishing(service):
+        ann.register_source(source("street"))
+        yield service, ann, operator
 
 
 @contextmanager
@@ -256,45 +244,14 @@ def publishing(service: MeasuredService) -> Iterator[None]:
 
 def source(name: str) -> SourceForm:
     """What the dataflows read."""
-    return SourceForm.model_validate(
-        {
-            "name": name,
-            "connection": {"kind": "topic", "topic": f"city/{name}"},
-            "schema": {"n": "integer", "sent": "float"},
-        }
-    )
+    return topic_source(name, {"n": "integer", "sent": "float"}, topic=f"city/{name}")
 
 
-def document(name: str, configs: Sequence[Found], *, fresh: bool = False, title: str = "bench") -> Found:
-    """A source, filters in a row that let everything through, and an output."""
-    tasks: list[Found] = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
-    if fresh:
-        tasks = [{**each, "fresh": True} for each in tasks]
-    ids = ["in", *(each["id"] for each in tasks), "out"]
-    return {
-        "version": 1,
-        "name": title,
-        "tasks": [
-            {"id": "in", "type": "source", "config": {"source": name}},
-            *tasks,
-            {"id": "out", "type": "output"},
-        ],
-        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
-    }
-
-
-def percentiles(values: Sequence[float]) -> Found:
-    """The median, and what all but one in a hundred are at most."""
-    return {
-        "p50": round(statistics.median(values), 3),
-        "p99": round(statistics.quantiles(values, n=100, method="inclusive")[98], 3),
-    }
-
-
-def report(what: str, found: Any) -> Any:
-    """Print a figure, and hand it on."""
-    print(f"{what}: {json.dumps(found)}", flush=True)
-    return found
+def document(source: str, bounds: Sequence[tuple[int, int]], *, fresh: bool = False, title: str = "bench") -> Figures:
+    """A source, a filter in a row for each pair of bounds that lets everything through, and an output."""
+    own = {"fresh": True} if fresh else {}
+    tasks = {f"t{at}": _filter("n", -1 - a, 1e12 + b) | own for at, (a, b) in enumerate(bounds)}
+    return row_document(title, source, tasks)
 
 
 if __name__ == "__main__":

@@ -72,11 +72,11 @@ def document(draw: random.Random, shape: Shape, number: int) -> str:
 
 def long_document(length: int) -> str:
     """A document of so many tasks: a bundle of chains, the longest that is allowed."""
-    chains, each = length // 100, 100
+    chains, tasks_each = length // 100, 100
     tasks: list[dict[str, Any]] = []
     streams = []
     for chain in range(chains):
-        names = [f"t{chain}-{i}" for i in range(each)]
+        names = [f"t{chain}-{i}" for i in range(tasks_each)]
         tasks.append({"id": names[0], "type": "source", "config": {"source": "s0"}})
         tasks += [
             {"id": name, "type": "range_filter", "config": {"field": "dust", "min": chain, "max": 1000 + i}}

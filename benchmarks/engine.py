@@ -8,23 +8,22 @@ counted. Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from benchmarks import engine_on_host as running
 from benchmarks import engine_without_host as by_itself
-from benchmarks.engine_test_bed import test_bed
-from benchmarks.engine_without_host import alone
+from benchmarks.engine_test_bed import Bed
+from benchmarks.instruments import Figures, alone, report, scratch_folder
 
 
 def main(*, quick: bool) -> None:
     """Measure everything; quickly, with fewer events and shorter whiles."""
     scale = 1 if quick else 5
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        found = on_host(Path(folder), scale)
-    batch = found["rates"]["cpu_ms_per_batch_100_messages"]["all"]
+    with scratch_folder() as folder:
+        hosted = on_host(folder, scale)
+    batch = hosted["rates"]["cpu_ms_per_batch_100_messages"]["all"]
     plain_batch = report("plain_batch", alone(by_itself.plain_batch, 4 * scale))
     loop = report("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
     json_loop = report("json_loop", alone(by_itself.json_loop, 10_000 * scale))
@@ -34,20 +33,20 @@ def main(*, quick: bool) -> None:
         str(keys): report(f"state of {keys:,} keys", alone(by_itself.state, keys))
         for keys in (1_000, 100_000 if quick else 1_000_000)
     }
-    arrow, raw = found["arrow"]["events_per_core_s"], found["json"]["events_per_core_s"]
+    arrow, raw = hosted["arrow"]["events_per_core_s"], hosted["json"]["events_per_core_s"]
     result = {
         "cpu_ms_per_batch": batch,
-        "idle_cores_10_jobs": found["idle"]["idle_cores_10_jobs"],
+        "idle_cores_10_jobs": hosted["idle"]["idle_cores_10_jobs"],
         "arrow_events_per_core_s": arrow,
         "json_events_per_core_s": raw,
         "ratio_to_plain_spark": round(arrow / plain, 2),
         "ratio_to_python_loop": round(arrow / loop, 2),
-        "swap_ms": found["swap"]["p50"],
-        "start_s": found["start"]["job_s"],
-        "latency_ms": found["latency"]["one job, pace 1 s, 100 events/s"]["p50"],
+        "swap_ms": hosted["swap"]["p50"],
+        "start_s": hosted["start"]["job_s"],
+        "latency_ms": hosted["latency"]["one job, pace 1 s, 100 events/s"]["p50"],
         "state_ms_per_batch": states,
         "details": {
-            **found,
+            **hosted,
             "plain_spark_cpu_ms_per_batch": plain_batch,
             "batch_ratio_to_plain_spark": round(batch / plain_batch, 2),
             "plain_spark_events_per_core_s": plain,
@@ -60,29 +59,24 @@ def main(*, quick: bool) -> None:
     print(json.dumps(result))
 
 
-def on_host(folder: Path, scale: int) -> dict[str, Any]:
+def on_host(folder: Path, scale: int) -> Figures:
     """What is measured on one host, from its start on."""
     begun = time.monotonic()
-    with test_bed(folder) as bed:
-        found: dict[str, Any] = {"start": {"host_s": round(time.monotonic() - begun, 2)}}
-        found["start"]["first_job_s"] = running.start(bed, "first", 10)
+    with closing(Bed(folder)) as bed:
+        start = {"host_s": round(time.monotonic() - begun, 2)}
+        start["first_job_s"] = running.start(bed, "first", 10)
         # The first job starts the workers too.
-        found["start"]["job_s"] = running.start(bed, "second", 20)
-        report("start", found["start"])
-        found["swap"] = report("swap", running.swap(bed, 4 * scale))
-        found["arrow"] = report("arrow", running.arrow(bed, 1_000 * scale))
-        found["json"] = report("json", running.raw(bed, 6_000 * scale))
-        found["latency"] = report("latency", running.latency(bed, 2.0 * scale))
-        found["rates"] = report("rates", running.at_rate(bed, 4.0 * scale))
-        found["idle"] = report("idle", running.idle(bed, 4.0 * scale))
-        found["cores_20_slow_jobs"] = report("cores of 20 slow jobs", running.slow(bed, 8.0 * scale))
-    return found
-
-
-def report(what: str, found: Any) -> Any:
-    """Print a figure, and hand it on."""
-    print(f"{what}: {json.dumps(found)}", flush=True)
-    return found
+        start["job_s"] = running.start(bed, "second", 20)
+        return {
+            "start": report("start", start),
+            "swap": report("swap", running.swap(bed, 4 * scale)),
+            "arrow": report("arrow", running.arrow(bed, 1_000 * scale)),
+            "json": report("json", running.raw(bed, 6_000 * scale)),
+            "latency": report("latency", running.latency(bed, 2.0 * scale)),
+            "rates": report("rates", running.at_rate(bed, 4.0 * scale)),
+            "idle": report("idle", running.idle(bed, 4.0 * scale)),
+            "cores_20_slow_jobs": report("cores of 20 slow jobs", running.slow(bed, 8.0 * scale)),
+        }
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import psutil
 
 from benchmarks.engine_plans import HOST
+from benchmarks.instruments import heard
 from bridge import Message, topics
 from bridge.broker import start_broker
 from bridge.sender import Sender
@@ -20,12 +21,8 @@ from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper
 from engine.plan import Plan
 from engine.plan_messages import written_plan
-from engine.records.job_folder import JobFolder, job_folder
+from engine.records.job_folder import job_folder
 from engine.records.store import RecordStore
-
-T = TypeVar("T")
-_BOUND = 120.0
-"""Seconds within which whatever is awaited has to come."""
 
 
 class Output(NamedTuple):
@@ -48,7 +45,7 @@ class CpuUse(NamedTuple):
 
 
 class Bed:
-    """Everything that runs; made by `test_bed`."""
+    """Everything that runs; it ends with `close`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "host"
@@ -57,8 +54,13 @@ class Bed:
         self._news = threading.Condition()
         self._broker = start_broker(root / "broker", {"braid": "of the benchmark alone"})
         address = self._broker.address("braid")
-        heard = [topics.job("+", "status"), topics.job("+", "refused"), topics.host(HOST, "status"), "braid/1/out/#"]
-        self.client = MqttClient(address, "bench", topics=heard, on_message=self._take)
+        subscribed = [
+            topics.job("+", "status"),
+            topics.job("+", "refused"),
+            topics.host(HOST, "status"),
+            "braid/1/out/#",
+        ]
+        self.client = MqttClient(address, "bench", topics=subscribed, on_message=self._take)
         self._feeding = MqttClient(
             address,
             "bench-feed",
@@ -84,12 +86,9 @@ class Bed:
             client.stop()
         self._broker.stop()
 
-    def wait(self, found: Callable[[], T]) -> T:
+    def wait(self, look: Callable[[], object]) -> None:
         """Wait until something is so."""
-        with self._news:
-            if not self._news.wait_for(found, _BOUND):
-                raise TimeoutError(f"nothing came within {_BOUND:g} s; {self.keeper.log_path} may tell why")
-            return found()
+        heard(self._news, look, f"what was awaited; {self.keeper.log_path} may say why")
 
     def run(self, *plans: Plan) -> None:
         """Let the host run these, and wait until all are in effect."""
@@ -111,16 +110,12 @@ class Bed:
 
     def in_effect(self, job: str) -> int:
         """The version of the plan that a job runs; 0 before the first."""
-        found: int = self.status.get(job, {}).get("in_effect", 0)
-        return found
+        version: int = self.status.get(job, {}).get("in_effect", 0)
+        return version
 
     def batches(self, job: str) -> int:
         """How many batches a job has run."""
-        return RecordStore(self.folder(job).records).batches().stop
-
-    def folder(self, job: str) -> JobFolder:
-        """Where a job keeps its things."""
-        return job_folder(self.root, job)
+        return RecordStore(job_folder(self.root, job).records).batches().stop
 
     @contextmanager
     def measured(self) -> Iterator[Callable[[], CpuUse]]:
@@ -136,7 +131,7 @@ class Bed:
     def memory(self) -> int:
         """Bytes that the host's processes hold, what they share counted once."""
         host = psutil.Process(self.keeper.pid)
-        return sum(each.memory_full_info().pss for each in (host, *host.children(recursive=True)))
+        return sum(process.memory_full_info().pss for process in (host, *host.children(recursive=True)))
 
     def _take(self, message: Message) -> None:
         now = time.time()
@@ -150,13 +145,3 @@ class Bed:
                 self.status[content.get("job", content["host"])] = content
             self._news.notify_all()
         self.client.acknowledge([message.token])
-
-
-@contextmanager
-def test_bed(root: Path) -> Iterator[Bed]:
-    """A bed for a while."""
-    bed = Bed(root)
-    try:
-        yield bed
-    finally:
-        bed.close()

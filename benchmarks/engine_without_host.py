@@ -1,20 +1,15 @@
 """What the engine's benchmark measures without a host: bare loops, plain Spark, spools and state."""
 
 import json
-import multiprocessing
 import os
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.engine_plans import SENSOR_FIELDS, Twelve, bare, event, events
+from benchmarks.instruments import Figures, scratch_folder
 from bridge import Item, ItemKind, Spool, between, packed
 from bridge.raw_events import events_in
 from dags import Schema
@@ -25,12 +20,10 @@ from engine.records.state import InstanceStates, packed_key, packed_value
 from engine.records.store import RecordStore
 from engine.spark.programs import find_java
 
-R = TypeVar("R")
 CHANGED = 1_000
 """Keys that change in each batch."""
 _EVENTS_PER_BATCH = 100_000
 """Events in a batch of the bare loop."""
-Found = dict[str, Any]
 _PLAIN = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.driver.host": "127.0.0.1",
@@ -45,12 +38,6 @@ _PLAIN = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 """With these settings a plain query's batch was once measured at just under 60 CPU-ms, which is the engine's goal."""
-
-
-def alone(measure: Callable[[int], R], size: int) -> R:
-    """Measure in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(measure, (size,))
 
 
 def arrow_loop(count: int) -> int:
@@ -125,7 +112,7 @@ def plain_batch(seconds: int) -> float:
     metering = CpuMeter()
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1).load()
     passed = rows.mapInArrow(lambda batches: batches, rows.schema).writeStream.format("noop")
-    with _folder() as folder:
+    with scratch_folder() as folder:
 
         def used(at: str, unmeasured: float) -> tuple[float, int]:
             query = passed.option("checkpointLocation", str(folder / at)).trigger(processingTime=at).start()
@@ -164,11 +151,11 @@ def _batch_of(query: StreamingQuery) -> int:
     return number
 
 
-def spool(messages: int) -> Found:
+def spool(messages: int) -> Figures:
     """A spool filled with items of a thousand events, fifty at once, and read."""
     payload = packed(events(1_000))
     item = Item(kind=ItemKind.DATA, count=1_000, stamp=0, payload=payload)
-    with _folder() as folder:
+    with scratch_folder() as folder:
         filled = Spool(folder / "spool", most_bytes=1 << 40)
         begun = time.monotonic()
         for _ in range(messages // 50):
@@ -190,7 +177,7 @@ def spool(messages: int) -> Found:
 def state(keys: int) -> float:
     """Milliseconds of CPU for the state of one batch, at so many keys of which a thousand change."""
     names = [packed_key((f"key {number}",)) for number in range(keys)]
-    with _folder() as folder:
+    with scratch_folder() as folder:
         store, kept = RecordStore(folder), InstanceStates()
         _batch(store, kept, names, 0)
         batches = 200
@@ -208,9 +195,3 @@ def _batch(store: RecordStore, kept: InstanceStates, names: list[bytes], batch: 
         staged.packed(name)
     staged.put_many(names, [packed_value([batch, 1.5])] * len(names))
     store.write(kept.settle(Record(batch=batch, start=Offset(), end=Offset(), changes=kept.changes())))
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        yield Path(folder)

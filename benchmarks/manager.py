@@ -13,19 +13,17 @@ import json
 import random
 import statistics
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks import drawn_dataflows, manager_live, manager_rest
-from benchmarks.merge import alone, clocked
-from dags import Visibility
+from benchmarks.documents import PLENTY, city_document, city_source
+from benchmarks.instruments import Figures, alone, clocked, percentiles, report, scratch_folder
 from dags.document import MOST_DOCUMENT_STREAMS
 from manager.answers.dataflows import Stop
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import KeyForm, Quota, Role, TenantForm
+from manager.answers.tenants import KeyForm, Role, TenantForm
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
@@ -46,7 +44,6 @@ STORED_DATAFLOWS = (1_000, 10_000)
 _SHAPE = drawn_dataflows.Shape(sources=2_000)
 _OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
 _TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
-_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 class Unseen:
@@ -78,10 +75,10 @@ class Bench:
         self._number = 0
         self.there: list[tuple[Caller, str]] = []
         for tenant in _TENANTS:
-            self.service.administration.admit(_OPERATOR, TenantForm(name=tenant.key, quota=_PLENTY))
-        self.service.administration.admit(_OPERATOR, TenantForm(name="city", quota=_PLENTY))
+            self.service.administration.admit(_OPERATOR, TenantForm(name=tenant.key, quota=PLENTY))
+        self.service.administration.admit(_OPERATOR, TenantForm(name="city", quota=PLENTY))
         for name in drawn_dataflows.registered(_SHAPE):
-            self.service.sources.register(_OPERATOR, _form(name))
+            self.service.sources.register(_OPERATOR, city_source(name))
 
     def submit(self) -> float:
         """Submit one more; the seconds that it took."""
@@ -94,17 +91,13 @@ class Bench:
         """Submit so many more over REST, and remove them; the seconds of each by the number of clients at once."""
         key = self.service.administration.make_key(_OPERATOR, KeyForm(tenant=_TENANTS[0].key)).key
         made = manager_rest.submit(self.service, key, [self._document() for _ in range(many)])
-        for each in chain.from_iterable(made.values()):
-            self.service.dataflows.remove(_TENANTS[0], each.dataflow, Stop.NOW)
-        return {clients: tuple(each.seconds for each in part) for clients, part in made.items()}
+        for submission in chain.from_iterable(made.values()):
+            self.service.dataflows.remove(_TENANTS[0], submission.dataflow, Stop.NOW)
+        return {clients: tuple(submission.seconds for submission in part) for clients, part in made.items()}
 
     def _document(self) -> bytes:
-        document = json.loads(drawn_dataflows.document(self._draw, _SHAPE, self._number))
-        for task in document["tasks"]:
-            if task["type"] == "source":
-                task["config"]["source"] = f"city:{task['config']['source']}"
         self._number += 1
-        return json.dumps(document).encode()
+        return city_document(self._draw, _SHAPE, self._number - 1)
 
     def explain_large(self) -> dict[str, float]:
         """The seconds in which each large document is explained: the median of three."""
@@ -112,12 +105,12 @@ class Bench:
             name: [clocked(self.service.dataflows.explain, _TENANTS[1], document)[1] for _ in range(3)]
             for name, document in _large_documents().items()
         }
-        return {name: round(statistics.median(each), 2) for name, each in taken.items()}
+        return {name: round(statistics.median(seconds), 2) for name, seconds in taken.items()}
 
     def beside_large(self, seconds: float) -> manager_rest.Beside:
         """Requests of a tenant while another one has large documents explained."""
         key, other = (
-            self.service.administration.make_key(_OPERATOR, KeyForm(tenant=each.key)).key for each in _TENANTS[:2]
+            self.service.administration.make_key(_OPERATOR, KeyForm(tenant=tenant.key)).key for tenant in _TENANTS[:2]
         )
         small = manager_rest.TenantDocuments(key, [self._document() for _ in range(100)])
         large = manager_rest.TenantDocuments(other, list(_large_documents().values()))
@@ -137,24 +130,24 @@ def main(stored: tuple[int, ...], *, quick: bool) -> None:
     result = {
         **by_stored(stored),
         "large_documents": large_documents(quick=quick),
-        **{name: found["max"] for name, found in live.items() if name.endswith(("_to_output_s", "_to_paused_s"))},
+        **{name: figures["max"] for name, figures in live.items() if name.endswith(("_to_output_s", "_to_paused_s"))},
         "details": live,
     }
     print(json.dumps(result))
 
 
-def large_documents(*, quick: bool) -> dict[str, Any]:
+def large_documents(*, quick: bool) -> Figures:
     """How long large documents take to explain, and what other tenants notice of six at once."""
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder) / "braid.db")
-        found: dict[str, Any] = {"explain_s": bench.explain_large()}
-        print(f"large documents are explained in {found['explain_s']} s", flush=True)
+    with scratch_folder() as folder:
+        bench = Bench(folder / "braid.db")
+        figures = {"explain_s": report("large documents, explained in s", bench.explain_large())}
         took = bench.beside_large(5.0 if quick else 30.0)
     for name, seconds in (("alone", took.alone), ("beside_six", took.beside), ("explained", took.explained)):
-        p50, p99 = _percentiles(tuple(seconds))
-        found[name] = {"p50_ms": p50, "p99_ms": p99, "requests": len(seconds)}
-        print(f"requests {name}: {found[name]}", flush=True)
-    return found
+        in_ms = _milliseconds(seconds)
+        figures[name] = report(
+            f"requests {name}", {"p50_ms": in_ms["p50"], "p99_ms": in_ms["p99"], "requests": len(seconds)}
+        )
+    return figures
 
 
 def _large_documents() -> dict[str, bytes]:
@@ -202,25 +195,20 @@ def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
     """Submissions at each number of stored dataflows, and the start of a manager with the most."""
     submits: dict[str, float] = {}
     over_rest: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "braid.db"
+    with scratch_folder() as folder:
+        path = folder / "braid.db"
         bench = Bench(path)
         for size in sorted(stored):
             while len(bench.there) < size:
                 bench.submit()
             gc.collect()
             taken = [(bench.submit(), bench.remove()) for _ in range(_SAMPLES)]
-            (submit, submit_most), (remove, remove_most) = (_percentiles(each) for each in zip(*taken, strict=True))
-            submits[str(size)] = submit_most
+            submit, remove = map(_milliseconds, zip(*taken, strict=True))
+            submits[str(size)] = submit["p99"]
             for clients, seconds in bench.submit_over_rest(_SAMPLES).items():
-                rest, rest_most = _percentiles(seconds)
-                over_rest[f"{size}, {clients} at once"] = rest_most
-                print(f"{size:,} dataflows, over REST, {clients} at once: submit p50 {rest} ms, p99 {rest_most} ms")
-            print(
-                f"{size:,} dataflows: submit p50 {submit} ms, p99 {submit_most} ms; "
-                f"remove p50 {remove} ms, p99 {remove_most} ms",
-                flush=True,
-            )
+                rest = report(f"{size:,} dataflows, over REST, {clients} at once, ms", _milliseconds(seconds))
+                over_rest[f"{size}, {clients} at once"] = rest["p99"]
+            report(f"{size:,} dataflows, ms", {"submit": submit, "remove": remove})
         start = alone(start_seconds, str(path))
     return {"submit_p99_ms": submits, "submit_over_rest_p99_ms": over_rest, "manager_start_s": start}
 
@@ -228,7 +216,7 @@ def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
 def start_seconds(path: str) -> float:
     """Seconds from nothing but the database to a manager that leads: the median of three."""
     taken = [clocked(_started, Path(path))[1] for _ in range(3)]
-    print(f"a manager starts in {[round(each, 2) for each in taken]} s", flush=True)
+    print(f"a manager starts in {[round(seconds, 2) for seconds in taken]} s", flush=True)
     return round(statistics.median(taken), 3)
 
 
@@ -255,20 +243,8 @@ def _started(path: Path) -> Service:
     )
 
 
-def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:
-    return round(statistics.median(seconds) * 1000, 2), round(statistics.quantiles(seconds, n=100)[98] * 1000, 2)
-
-
-def _form(name: str) -> SourceForm:
-    return SourceForm.model_validate(
-        {
-            "name": name,
-            "owner": "city",
-            "connection": {"kind": "topic", "topic": f"city/{name}"},
-            "schema": dict(drawn_dataflows.SOURCE_SCHEMA.fields),
-            "visibility": Visibility.PUBLIC,
-        }
-    )
+def _milliseconds(seconds: Sequence[float]) -> Figures:
+    return percentiles([1_000 * taken for taken in seconds], 2)
 
 
 if __name__ == "__main__":

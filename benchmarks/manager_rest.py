@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import chain, cycle, takewhile
 from typing import NamedTuple
 
-from benchmarks.merge import clocked
+from benchmarks.instruments import clocked
 from manager.client.client import Client
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import Server, make_app
@@ -47,14 +47,14 @@ class TimedSubmission(NamedTuple):
 
 def submit(service: Service, key: str, documents: Sequence[bytes]) -> dict[int, list[TimedSubmission]]:
     """Submit documents, divided among so many clients at once."""
-    found: dict[int, list[TimedSubmission]] = {}
+    submitted: dict[int, list[TimedSubmission]] = {}
     share = len(documents) // len(_CLIENTS)
     with _served(service) as url, multiprocessing.get_context("spawn").Pool(max(_CLIENTS)) as clients:
         for at, many in enumerate(_CLIENTS):
             part = documents[at * share : (at + 1) * share]
-            asked = [(url, key, part[client::many]) for client in range(many)]
-            found[many] = list(chain.from_iterable(clients.starmap(_submit, asked, chunksize=1)))
-    return found
+            arguments = [(url, key, part[client::many]) for client in range(many)]
+            submitted[many] = list(chain.from_iterable(clients.starmap(_submit, arguments, chunksize=1)))
+    return submitted
 
 
 def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmission]:
@@ -63,9 +63,8 @@ def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmiss
         # The connection is made once.
         list(client.sources())
         for document in documents:
-            begun = time.perf_counter()
-            answer = client.submit(document)
-            made.append(TimedSubmission(answer.id, time.perf_counter() - begun))
+            answer, seconds = clocked(client.submit, document)
+            made.append(TimedSubmission(answer.id, seconds))
     return made
 
 

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import psutil
 
+from benchmarks.documents import PLENTY
+from benchmarks.instruments import BOUND, heard
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from manager.answers.tenants import KeyForm, Quota, TenantForm
+from manager.answers.tenants import KeyForm, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
@@ -28,14 +30,11 @@ from workloads.replay.measurement import CoresReading, cores_between, read_cores
 from workloads.service import free_port
 
 T = TypeVar("T")
-_BOUND = 120.0
-"""Seconds within which whatever is awaited has to come."""
 SERVICE_PACE = 1.0
-_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 class MeasuredService:
-    """A service in one root; made by `serving`. Times are those of `time.perf_counter`."""
+    """A service in one root, until its context ends. Times are those of `time.perf_counter`."""
 
     def __init__(
         self,
@@ -47,6 +46,7 @@ class MeasuredService:
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`host` is "none" where others are hosts; `settings` are others, by their variables."""
+        folder.mkdir(parents=True, exist_ok=True)
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -56,8 +56,8 @@ class MeasuredService:
         """When each version of each job's plan was published."""
         self.in_effect: dict[tuple[str, int], float] = {}
         """When its host said that it runs."""
-        self.events: dict[str, list[tuple[float, list[Any]]]] | None = None
-        """What came by topic, with when, once somebody wants to know."""
+        self.events: dict[str, list[tuple[float, Any]]] = defaultdict(list)
+        """When each event came, and the event, by topic."""
         self._host = host
         self._placement = placement
         self._pace = pace
@@ -66,12 +66,18 @@ class MeasuredService:
         self._line: Line | None = None
         self._news = threading.Condition()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def start(self) -> float:
         """Begin to serve; the seconds until it is ready."""
         begun = time.perf_counter()
         process = self.begin()
         while not self._is_ready():
-            if process.poll() is not None or time.perf_counter() - begun > _BOUND:
+            if process.poll() is not None or time.perf_counter() - begun > BOUND:
                 raise TimeoutError(f"it does not serve: {self.log.read_text()[-2_000:]}")
             time.sleep(0.02)
         return time.perf_counter() - begun
@@ -99,7 +105,7 @@ class MeasuredService:
         """Let it end, and with it its broker and host."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(_BOUND)
+            self._process.wait(BOUND)
             self._process = None
 
     def close(self) -> None:
@@ -126,7 +132,7 @@ class MeasuredService:
     def admit(self, tenant: str) -> str:
         """Admit a tenant without bounds; its API key."""
         with self.operator() as operator:
-            operator.admit(TenantForm(name=tenant, quota=_PLENTY))
+            operator.admit(TenantForm(name=tenant, quota=PLENTY))
             return operator.make_key(KeyForm(tenant=tenant)).key
 
     @property
@@ -159,18 +165,16 @@ class MeasuredService:
         """Cores that broker, host, JVM and workers take, for so long."""
         begun = self.reading()
         time.sleep(seconds)
-        found = cores_between(begun, self.reading())
-        return round(sum(used for part, used in found.items() if part != "manager"), 4)
+        cores = cores_between(begun, self.reading())
+        return round(sum(used for part, used in cores.items() if part != "manager"), 4)
 
-    def wait(self, found: Callable[[], T | None], what: str) -> T:
-        """Wait until something was heard."""
-        with self._news:
-            if not self._news.wait_for(found, _BOUND):
-                raise TimeoutError(f"not within {_BOUND:g} s: {what}; {self.root} may tell why")
-            value = found()
-        if value is None:
-            raise TimeoutError(what)
-        return value
+    def wait(self, look: Callable[[], T | None], what: str) -> T:
+        """Wait until something was heard, and return it."""
+        return heard(self._news, look, f"{what}; {self.root} may tell why")
+
+    def came(self) -> list[tuple[float, Any]]:
+        """When each event of all topics came, and the event."""
+        return [event for events in list(self.events.values()) for event in list(events)]
 
     def first_output(self, topic: str) -> float:
         """When the first output came on a topic; waits for it."""
@@ -188,8 +192,7 @@ class MeasuredService:
             parts = message.topic.split("/")
             if parts[2] == "out":
                 self.outputs[message.topic].append(now)
-                if self.events is not None:
-                    self.events.setdefault(message.topic, []).append((now, json.loads(message.payload)["events"]))
+                self.events[message.topic] += [(now, event) for event in json.loads(message.payload)["events"]]
             elif message.payload:
                 content = json.loads(message.payload)
                 if parts[4] == "plan":
@@ -251,18 +254,16 @@ class StandIn:
 
 
 @contextmanager
-def serving(
+def attended_service(
     folder: Path,
     *,
-    host: str = "local",
     placement: str = "pack",
     pace: float = SERVICE_PACE,
     settings: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[MeasuredService]:
-    """A service for a while."""
-    folder.mkdir()
-    service = MeasuredService(folder, host=host, placement=placement, pace=pace, settings=settings)
-    try:
-        yield service
-    finally:
-        service.close()
+) -> Iterator[tuple[MeasuredService, Client, Client]]:
+    """A service that runs and is listened to, and clients of a tenant and of its operator."""
+    with MeasuredService(folder, placement=placement, pace=pace, settings=settings) as service:
+        service.start()
+        service.listen()
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
+            yield service, ann, operator

@@ -21,8 +21,8 @@ def memory_plan(
             ingress.append(Ingress(stream=name, instance=number, supply=supply))
             continue
         inputs = tuple(
-            Edge(port=each.port, parent=each.parent, parent_port=each.parent_port, times=each.times)
-            for each in task.inputs
+            Edge(port=edge.port, parent=edge.parent, parent_port=edge.parent_port, times=edge.times)
+            for edge in task.inputs
         )
         slots.append(
             Slot(
@@ -39,5 +39,5 @@ def memory_plan(
         version=1,
         slots=tuple(slots),
         ingress=tuple(ingress),
-        forwards=tuple(Forward(instance=each) for each in forwards),
+        forwards=tuple(Forward(instance=instance) for instance in forwards),
     )

@@ -7,24 +7,17 @@ Merging is timed with its change applied, unmerging too. Prints a line per measu
 
 import gc
 import json
-import multiprocessing
 import random
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
 
 import psutil
 
 from benchmarks import drawn_dataflows
+from benchmarks.instruments import alone, clocked
 from dags import Dataflow, Source, canonicalise
 from merge import RunningGraph, merge, unmerge
-
-P = ParamSpec("P")
-R = TypeVar("R")
-T = TypeVar("T")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES = 5_000
@@ -61,12 +54,12 @@ def timed_by_stored(shape: drawn_dataflows.Shape, stored: tuple[int, ...]) -> tu
         # What happened before is not what is measured: start each level with its garbage collected.
         gc.collect()
         times = sampled(running, draw, shape, sources)
-        for found, what in zip(percentiles, times, strict=True):
-            found[str(size)] = round(statistics.quantiles(what, n=100)[98] * 1000, 3)
+        for by_size, what in zip(percentiles, times, strict=True):
+            by_size[str(size)] = round(statistics.quantiles(what, n=100)[98] * 1000, 3)
         medians = [round(statistics.median(what) * 1000, 3) for what in times]
         print(
             f"{size:,} dataflows, {len(running.tasks):,} running tasks, hub {shape.hub}: "
-            f"p99 {[found[str(size)] for found in percentiles]} ms, median {medians} ms (prepare, merge, unmerge)",
+            f"p99 {[by_size[str(size)] for by_size in percentiles]} ms, median {medians} ms (prepare, merge, unmerge)",
             flush=True,
         )
     return percentiles
@@ -91,12 +84,6 @@ def sampled(
     return prepares, merges, unmerges
 
 
-def alone(measure: Callable[[T], R], about: T) -> R:
-    """Measure in a process of its own, whose memory nothing else has used and whose collector has nothing to walk."""
-    with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(measure, (about,))
-
-
 def bytes_per_task(tasks: int) -> int:
     """Resident memory for each running task, at so many."""
     draw = random.Random(8)
@@ -108,9 +95,9 @@ def bytes_per_task(tasks: int) -> int:
     while len(running.tasks) < tasks:
         submit_drawn(running, draw, shape, sources)
     gc.collect()
-    each = (psutil.Process().memory_info().rss - before) / len(running.tasks)
-    print(f"{len(running.tasks):,} running tasks of {len(running.dataflows):,} dataflows: {each:.0f} bytes each")
-    return round(each)
+    bytes_each = (psutil.Process().memory_info().rss - before) / len(running.tasks)
+    print(f"{len(running.tasks):,} running tasks of {len(running.dataflows):,} dataflows: {bytes_each:.0f} bytes each")
+    return round(bytes_each)
 
 
 def long_document_seconds(tasks: int) -> float:
@@ -118,7 +105,7 @@ def long_document_seconds(tasks: int) -> float:
     text = drawn_dataflows.long_document(tasks)
     sources = drawn_dataflows.registered(drawn_dataflows.Shape(sources=1))
     took = [clocked(lambda: submit(RunningGraph(), prepared(text, "long", sources)))[1] for _ in range(5)]
-    print(f"a document of {tasks:,} tasks and {len(text):,} bytes: {[round(each, 2) for each in took]} s")
+    print(f"a document of {tasks:,} tasks and {len(text):,} bytes: {[round(seconds, 2) for seconds in took]} s")
     return round(statistics.median(took), 3)
 
 
@@ -144,13 +131,6 @@ def submit(running: RunningGraph, dataflow: Dataflow) -> None:
 def remove(running: RunningGraph, dataflow: str) -> None:
     """Unmerge, and apply what that says."""
     running.advance(unmerge(running, dataflow))
-
-
-def clocked(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
-    """What a call returns and how many seconds it takes."""
-    begin = time.perf_counter()
-    result = work(*args, **kwargs)
-    return result, time.perf_counter() - begin
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -18,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pyarrow as pa
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from benchmarks.instruments import Figures, percentiles, report, scratch_folder
 from bridge import Message, SystemClock, commit
 from bridge.broker import BrokerKind, start_broker
 from bridge.broker_setup import mosquitto_program
@@ -106,7 +105,7 @@ class _Host:
         self._client.stop()
 
     def _from(self, stream: Stream, number: int) -> Iterator[Emitted]:
-        return iter([each for each in self._kept[stream] if each.end > number])
+        return iter([emitted for emitted in self._kept[stream] if emitted.end > number])
 
     def _grew(self, name: str, _marked: bool) -> None:  # noqa: FBT001 - as a host's listener
         if (sent := self._sent.pop(name, None)) is not None:
@@ -127,11 +126,10 @@ def main(*, quick: bool) -> None:
     print(json.dumps({kind: _raw(kind, raw, seconds) | _between_jobs(kind, count, seconds) for kind in brokers}))
 
 
-def _raw(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any]:
+def _raw(kind: BrokerKind, count: int, seconds: float) -> Figures:
     with _host(kind) as host:
         at_rest = _at_rest(host, [partial(host.receive, number) for number in range(count)], seconds)
-        print(f"{kind}, raw streams at rest: {json.dumps(at_rest)}", flush=True)
-        return {"raw_at_rest": at_rest}
+        return {"raw_at_rest": report(f"{kind}, raw streams at rest", at_rest)}
 
 
 def _at_rest(host: _Host, supplies: Sequence[Callable[[], None]], seconds: float) -> dict[str, float]:
@@ -155,11 +153,11 @@ def _at_rest(host: _Host, supplies: Sequence[Callable[[], None]], seconds: float
     }
 
 
-def _between_jobs(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any]:
+def _between_jobs(kind: BrokerKind, count: int, seconds: float) -> Figures:
     streams = [Stream(number, "out") for number in range(count)]
     with _host(kind) as host:
         at_rest = _at_rest(host, [partial(host.supply, stream) for stream in streams], seconds)
-        print(f"{kind}, at rest: {json.dumps(at_rest)}", flush=True)
+        report(f"{kind}, at rest", at_rest)
         busy = streams[:_BUSY]
         _work(host, busy, seconds / 2)
         host.latencies.clear()
@@ -172,9 +170,8 @@ def _between_jobs(kind: BrokerKind, count: int, seconds: float) -> dict[str, Any
             raise RuntimeError("the spool of the stuck stream did not become full")
         host.latencies.clear()
         _work(host, [*busy, *[stuck] * 10], seconds)
-        found = {"at_rest": at_rest, "latency_ms": {"alone": alone, "beside a stuck stream": _milliseconds(host)}}
-        print(f"{kind}: {json.dumps(found)}", flush=True)
-        return found
+        latencies = {"alone": alone, "beside a stuck stream": _milliseconds(host)}
+        return {"at_rest": at_rest, "latency_ms": report(kind, latencies)}
 
 
 def _work(host: _Host, streams: "tuple[()] | list[Stream]", seconds: float) -> float:
@@ -191,13 +188,8 @@ def _work(host: _Host, streams: "tuple[()] | list[Stream]", seconds: float) -> f
     return round((time.process_time() - cpu) / seconds, 4)
 
 
-def _milliseconds(host: _Host) -> dict[str, float]:
-    found = sorted(host.latencies)
-    return {"p50": _at(found, 0.5), "p99": _at(found, 0.99)}
-
-
-def _at(found: list[float], part: float) -> float:
-    return round(1_000 * found[int(part * (len(found) - 1))], 1)
+def _milliseconds(host: _Host) -> Figures:
+    return percentiles([1_000 * latency for latency in host.latencies], 1)
 
 
 def _name(stream: Stream) -> str:
@@ -211,10 +203,10 @@ def _fail(what: object) -> None:
 @contextmanager
 def _host(kind: BrokerKind) -> Iterator[_Host]:
     with (
-        tempfile.TemporaryDirectory(prefix="braid-bench-") as folder,
-        start_broker(Path(folder) / "broker", {_USER: "a password"}, kind=kind) as broker,
+        scratch_folder() as folder,
+        start_broker(folder / "broker", {_USER: "a password"}, kind=kind) as broker,
     ):
-        host = _Host(broker.address(_USER), Path(folder) / "root")
+        host = _Host(broker.address(_USER), folder / "root")
         try:
             yield host
         finally:

@@ -66,7 +66,7 @@ VARIANTS = dict.fromkeys(("code, vouched", "code, per batch", "code, per batch, 
 """Further configs of a type, by what they are called."""
 CONFIGS: Mapping[str, Config] = {
     "accumulate": {"fields": ["value"], "by": ["id", "field"]},
-    "annotate": {"field": "id", "fields": {"floor": "integer"}, "known": {each: {"floor": 1} for each in KNOWN}},
+    "annotate": {"field": "id", "fields": {"floor": "integer"}, "known": {sensor: {"floor": 1} for sensor in KNOWN}},
     "annotate_class": {"field": "value"},
     "blob_download": {"of": _place("blobs"), "field": "blob"},
     "blob_upload": {"to": _place("uploads"), "field": "json"},

@@ -10,7 +10,6 @@ in truth. Prints a line per type; the last is one JSON object.
 import json
 import sqlite3
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.instruments import scratch_folder
 from benchmarks.task_configs import (
     CONFIGS,
     EVENT_FIELDS,
@@ -48,24 +48,25 @@ MOST = 10_000
 def main(chosen: list[str], *, quick: bool) -> None:
     """Measure the chosen types, or all; quickly, for a shorter while."""
     names = chosen or [*(kind.name for kind in TYPES if not kind.is_source), "opmw:Step", *VARIANTS]
-    rows, known, found = drawn(), beforehand(), dict[str, int]()
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        outside = HostOutside(Path(folder))
+    rows, known, rates = drawn(), beforehand(), dict[str, int]()
+    with scratch_folder() as folder:
+        outside = HostOutside(folder)
         furnish(outside)
         for name in names:
-            found[name] = measured(name, rows, outside, known.get(name, ()), 0.2 if quick else 2.0)
-            print(f"{name:28} {found[name]:>12,}", flush=True)
-    print(json.dumps({"events_per_core_s": found}))
+            rates[name] = measured(name, rows, outside, known.get(name, ()), 0.2 if quick else 2.0)
+            print(f"{name:28} {rates[name]:>12,}", flush=True)
+    print(json.dumps({"events_per_core_s": rates}))
 
 
 def measured(name: str, rows: pa.RecordBatch, outside: HostOutside, before: Sequence[At], seconds: float) -> int:
     """Events per second of CPU of one type."""
     config = CONFIGS.get(name, {})
-    found = implementation_of(VARIANTS.get(name, name), installed_behaviours())
-    read = found.type.reads(found.type.config.model_validate_json(json.dumps(config), context={"outside": outside}))
-    fields = {port: {each.field for each in read if each.port == port} or UNNAMED_FIELDS for port in found.type.inputs}
-    schemas = {port: Schema.of({field: EVENT_FIELDS[field] for field in each}) for port, each in fields.items()}
-    trial = Trial(found, config, schemas, outside)
+    implementation = implementation_of(VARIANTS.get(name, name), installed_behaviours())
+    kind = implementation.type
+    reads = kind.reads(kind.config.model_validate_json(json.dumps(config), context={"outside": outside}))
+    fields = {port: {read.field for read in reads if read.port == port} or UNNAMED_FIELDS for port in kind.inputs}
+    schemas = {port: Schema.of({field: EVENT_FIELDS[field] for field in names}) for port, names in fields.items()}
+    trial = Trial(implementation, config, schemas, outside)
     trial.take(before)
     batch, taken, count, spent = rows.select(schemas["in"].names()), 0, 50, 0.0
     while count < MOST and spent < seconds / 10:
@@ -114,7 +115,7 @@ def drawn() -> pa.RecordBatch:
     random = np.random.default_rng(7)
     number = np.arange(MOST)
     measured = {name: random.normal(20, 5, MOST).round(2) for name in MEASUREMENTS}
-    lines = [list(map(repr, line)) for line in zip(*(each.tolist() for each in measured.values()), strict=True)]
+    lines = [list(map(repr, line)) for line in zip(*(values.tolist() for values in measured.values()), strict=True)]
     ids = [f"sensor {at}" for at in random.integers(0, 100, MOST).tolist()]
     entries = [
         [{"u": "", "n": name, "v": text} for name, text in zip(MEASUREMENTS, line, strict=True)] for line in lines
@@ -193,4 +194,4 @@ def _model(trained_by: str, config: Config, events: list[dict[str, Any]]) -> lis
 
 
 if __name__ == "__main__":
-    main([each for each in sys.argv[1:] if not each.startswith("-")], quick="--quick" in sys.argv)
+    main([name for name in sys.argv[1:] if not name.startswith("-")], quick="--quick" in sys.argv)

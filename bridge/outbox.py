@@ -215,15 +215,15 @@ def _probed(outbox: Outbox, now: float) -> Outbox:
 
 def _joined(ranges: tuple[tuple[int, int], ...], start: int) -> tuple[tuple[int, int], ...]:
     """Ranges from a number on, sorted, with those that touch joined."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for first, end in sorted((max(first, start), end) for first, end in ranges):
         if first >= end:
             continue
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            found.append((first, end))
-    return tuple(found)
+            joined.append((first, end))
+    return tuple(joined)
 
 
 ReadEmitted = Callable[[int], Iterator[Emitted]]

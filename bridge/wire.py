@@ -38,12 +38,12 @@ def part_of(births: Sequence[Birth], first: int, end: int) -> tuple[Birth, ...]:
     >>> part_of([Birth(3, 100), Birth(2, 200)], 2, 4)
     (Birth(many=1, at=100), Birth(many=1, at=200))
     """
-    found, place = [], 0
+    parts, place = [], 0
     for many, at in births:
         if (left := min(end, place + many) - max(first, place)) > 0:
-            found.append(Birth(left, at))
+            parts.append(Birth(left, at))
         place += many
-    return tuple(found)
+    return tuple(parts)
 
 
 def births_text(births: Sequence[Birth]) -> str:

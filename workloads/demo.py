@@ -53,7 +53,7 @@ def scenario(folder: Path) -> ReplayPart:
     return ReplayPart(
         workload=_chosen(load_workload(WORKLOAD)),
         trace=_trace(),
-        ways={folder / each.name: each for each in _WAYS},
+        ways={folder / way.name: way for way in _WAYS},
         rate=RATE,
     )
 
@@ -152,7 +152,7 @@ class Stage:
             counted_dry = self._counts[side.player.way.mode][number]
             row, users = side.player.count(counted_dry, measured=self.is_measured(number), seconds=took_seconds)
             side.counts = row
-            side.results.found.append(StepResult(step=row, users=users))
+            side.results.step_results.append(StepResult(step=row, users=users))
         return self._effect(step, *answers)
 
     def is_measured(self, number: int) -> bool:
@@ -174,7 +174,9 @@ class Stage:
             for side, row in zip(self.sides, measure(at, window, PACING), strict=True):
                 side.windows += (row,)
                 between = (begun, time.time())
-                side.results.found[-1] = replace(side.results.found[-1], windows=side.windows, between=between)
+                side.results.step_results[-1] = replace(
+                    side.results.step_results[-1], windows=side.windows, between=between
+                )
             account = self.shared.player.savings(begun if is_last else self._begun, time.time())
             yield account
             if is_last and account.metered_seconds and window + 1 >= LEAST_WINDOWS:
@@ -215,7 +217,9 @@ class Stage:
     def end(self) -> None:
         """Write the results of both services, with the savings of the measured minutes."""
         for side in self.sides:
-            side.results.found = [side.player.with_metered_savings(each) for each in side.results.found]
+            side.results.step_results = [
+                side.player.with_metered_savings(result) for result in side.results.step_results
+            ]
             side.results.finish()
 
     def _effect(
@@ -254,7 +258,7 @@ def demo_stage(folder: Path, notify: Callable[[str], None]) -> Iterator[Stage]:
     folders = results_folders(part, PACING)
     with ExitStack() as held:
         players = start_players(part, PACING, held, lambda what, _seconds: notify(what))
-        shared, alone = (Side(players[each], folders[each]) for each in part.ways)
+        shared, alone = (Side(players[folder], folders[folder]) for folder in part.ways)
         yield Stage(part.trace, shared, alone, counts_by_mode(part, PACING))
 
 
@@ -373,15 +377,15 @@ def show_removal(out: Console, removal: Removal, counts: StepRow) -> None:
 def show_progress(out: Console, progress: Iterable[OutputProgress]) -> None:
     """Show that the other outputs went on."""
     table = _table("tenant", "dataflow", "output", "events before", "events now", "missing", "longest gap")
-    for each in progress:
+    for output in progress:
         table.add_row(
-            escape(each.tenant),
-            escape(each.dataflow),
-            escape(each.sink),
-            f"{each.before:,}",
-            f"{each.after:,}",
+            escape(output.tenant),
+            escape(output.dataflow),
+            escape(output.sink),
+            f"{output.before:,}",
+            f"{output.after:,}",
             "none",
-            f"{each.longest:.1f} s",
+            f"{output.longest:.1f} s",
         )
     out.print("The other dataflows never stopped. Their outputs during and after the removal, at one batch a second:")
     out.print(table)
@@ -410,19 +414,19 @@ def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Tabl
     table.add_row("jobs", str(one.jobs), str(other.jobs), str(one.dataflows))
     windows = (shared.windows, alone.windows)
     if all(windows):
-        table.add_row("[bold]cores, measured[/]", *(f"[bold]{_mean(each, 'cores')}[/]" for each in windows), _UNKNOWN)
+        table.add_row("[bold]cores, measured[/]", *(f"[bold]{_mean(rows, 'cores')}[/]" for rows in windows), _UNKNOWN)
         for part in ("broker", "driver", "jvm", "workers"):
-            table.add_row(f"  {part}", *(_mean(each, f"cores_{part}") for each in windows), _UNKNOWN)
+            table.add_row(f"  {part}", *(_mean(rows, f"cores_{part}") for rows in windows), _UNKNOWN)
     if (whole := _whole(account)) is not None:
         table.add_row(
             "cores, estimated by the service",
             f"{whole.measured.cores:.2f}",
-            *(_estimated(each) for each in (whole.alone_packed, whole.alone_launched)),
+            *(_estimated(estimate) for estimate in (whole.alone_packed, whole.alone_launched)),
         )
     if all(windows):
-        table.add_row("median latency", *(seconds(each[-1].latency_p50) for each in windows), _UNKNOWN)
-        table.add_row("output events per second", *(_mean(each, "events_out", ",.0f") for each in windows), _UNKNOWN)
-        table.add_row("waiting events", *(f"{each[-1].lag_events:,}" for each in windows), _UNKNOWN)
+        table.add_row("median latency", *(seconds(rows[-1].latency_p50) for rows in windows), _UNKNOWN)
+        table.add_row("output events per second", *(_mean(rows, "events_out", ",.0f") for rows in windows), _UNKNOWN)
+        table.add_row("waiting events", *(f"{rows[-1].lag_events:,}" for rows in windows), _UNKNOWN)
     return table
 
 

@@ -233,21 +233,21 @@ def _schema(kind: type[Any]) -> Any:
 def _read_rows(kind: type[Any], path: Path) -> Iterator[Any]:
     try:
         with path.open("rb") as file:
-            found = parquet.read_table(file)
+            rows = parquet.read_table(file)
     except OSError as error:
         raise WrongResults(f"{path}: cannot be read: {error.strerror or error}; {_AGAIN}") from None
     except pa.ArrowInvalid as error:
         raise WrongResults(f"{path}: is not Parquet: {error}; {_AGAIN}") from None
     wanted = _schema(kind)
     for column in wanted:
-        if column.name not in found.schema.names:
+        if column.name not in rows.schema.names:
             raise WrongResults(f"{path}: the column {column.name!r} is missing; {_AGAIN}")
-        there = found.schema.field(column.name)
+        there = rows.schema.field(column.name)
         if there.type != column.type:
             raise WrongResults(f"{path}: the column {column.name!r} holds {there.type}, not {column.type}; {_AGAIN}")
-        if not column.nullable and found.column(column.name).null_count:
+        if not column.nullable and rows.column(column.name).null_count:
             raise WrongResults(f"{path}: the column {column.name!r} has empty cells; {_AGAIN}")
-    for row in found.select(wanted.names).to_pylist():
+    for row in rows.select(wanted.names).to_pylist():
         yield kind(**row)
 
 
@@ -313,24 +313,24 @@ class ResultsFolder:
         # A replay that was killed while it wrote the tables still has its steps.
         self.complete = before is not None and before.complete and not self._path.exists()
         self.manifest = before or manifest
-        self.found: list[StepResult] = [] if before is None else _read_steps(self._path)
+        self.step_results: list[StepResult] = [] if before is None else _read_steps(self._path)
         if before is None:
             self._path.unlink(missing_ok=True)
             write_manifest(manifest, folder)
 
-    def keep(self, found: StepResult) -> None:
+    def keep(self, result: StepResult) -> None:
         """Write a step durably."""
-        self.found.append(found)
+        self.step_results.append(result)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(found))
+            file.write(_line(result))
             file.flush()
             os.fsync(file.fileno())
 
     def truncate(self, steps: int) -> None:
         """Keep only so many steps: those that the replays beside it have done too."""
-        if steps < len(self.found):
-            self.found = self.found[:steps]
-            self._path.write_text("".join(map(_line, self.found)), encoding="utf-8")
+        if steps < len(self.step_results):
+            self.step_results = self.step_results[:steps]
+            self._path.write_text("".join(map(_line, self.step_results)), encoding="utf-8")
 
     def finish(self) -> None:
         """Write the tables and mark the replay as complete."""
@@ -338,10 +338,10 @@ class ResultsFolder:
         write_results(
             Results(
                 manifest=self.manifest,
-                steps=tuple(each.step for each in self.found),
-                users=tuple(row for each in self.found for row in each.users),
-                windows=tuple(row for each in self.found for row in each.windows),
-                tenants=tuple(row for each in self.found for row in each.tenants),
+                steps=tuple(result.step for result in self.step_results),
+                users=tuple(row for result in self.step_results for row in result.users),
+                windows=tuple(row for result in self.step_results for row in result.windows),
+                tenants=tuple(row for result in self.step_results for row in result.tenants),
             ),
             self.folder,
         )
@@ -380,21 +380,21 @@ def _identity(manifest: ReplayManifest) -> Any:
     return json.loads(json.dumps(content))
 
 
-def _line(found: StepResult) -> str:
-    return f"{json.dumps(asdict(found), ensure_ascii=False)}\n"
+def _line(result: StepResult) -> str:
+    return f"{json.dumps(asdict(result), ensure_ascii=False)}\n"
 
 
 def _read_steps(path: Path) -> list[StepResult]:
     """Read the complete lines; cut off one that was being written when the replay was killed."""
-    found: list[StepResult] = []
+    results: list[StepResult] = []
     whole = 0
     lines: Sequence[bytes] = path.read_bytes().splitlines(keepends=True) if path.exists() else ()
     for line in lines:
         try:
-            found.append(msgspec.json.decode(line, type=StepResult))
+            results.append(msgspec.json.decode(line, type=StepResult))
         except msgspec.DecodeError:
             break
         whole += len(line)
     if lines:
         os.truncate(path, whole)
-    return found
+    return results

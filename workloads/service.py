@@ -111,12 +111,12 @@ class ServiceProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING)
         # Processes that die with their parent may take a moment to end.
-        _, left = psutil.wait_procs([each for each in self._seen if _runs(each)], timeout=5.0)
-        left = [each for each in left if _runs(each)]
-        named = ", ".join(f"{each.pid} ({_name(each)})" for each in left)
-        for each in left:
+        _, left = psutil.wait_procs([process for process in self._seen if _runs(process)], timeout=5.0)
+        left = [process for process in left if _runs(process)]
+        named = ", ".join(f"{process.pid} ({_name(process)})" for process in left)
+        for process in left:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                process.kill()
         self._process.wait()
         if left:
             return f"braid serve left processes behind, which were killed now: {named}"
@@ -134,8 +134,8 @@ class ServiceProcess:
         """Note the processes of the tree: later, one whose parent died could not be found any more."""
         if self._process is not None:
             with suppress(psutil.NoSuchProcess):
-                found = psutil.Process(self._process.pid)
-                self._seen |= {found, *found.children(recursive=True)}
+                root = psutil.Process(self._process.pid)
+                self._seen |= {root, *root.children(recursive=True)}
 
 
 @contextmanager
@@ -310,9 +310,9 @@ class Outputs:
 def connected_tenants(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) -> Iterator[None]:
     """Connect every tenant to the broker while the context lasts."""
     with ExitStack() as held:
-        for tenant, each in credentials.items():
-            address = replace(Address.parse(each.url), user=each.user, password=each.password)
-            _connect(held, outputs, address, f"demo-{tenant}", each.reads)
+        for tenant, login in credentials.items():
+            address = replace(Address.parse(login.url), user=login.user, password=login.password)
+            _connect(held, outputs, address, f"demo-{tenant}", login.reads)
         yield
 
 

@@ -108,12 +108,12 @@ def trace_of(content: Any, place: str) -> Trace:
             )
         steps = tuple(
             TraceStep(
-                action=Action(each["action"]),
-                dataflow=each["dataflow"],
-                phase=TracePhase(each["phase"]),
-                at=each.get("at"),
+                action=Action(step["action"]),
+                dataflow=step["dataflow"],
+                phase=TracePhase(step["phase"]),
+                at=step.get("at"),
             )
-            for each in content["steps"]
+            for step in content["steps"]
         )
         trace = Trace(name=content["name"], workload=content["workload"], seed=content["seed"], steps=steps)
     except (KeyError, TypeError, AttributeError) as error:
@@ -168,7 +168,7 @@ def random_walk(workload: str, dataflows: Sequence[str], seed: int, *, steps: in
     draw = random.Random(f"rw {seed}")  # noqa: S311 - a trace is no secret
     order = draw.sample(list(dataflows), len(dataflows))
     submitted, others = order[: len(order) // 2], order[len(order) // 2 :]
-    found = [*_steps(Action.SUBMIT, submitted, TracePhase.FILL)]
+    walk = [*_steps(Action.SUBMIT, submitted, TracePhase.FILL)]
     for _ in range(steps):
         adds = draw.random() < 0.5  # noqa: PLR2004 - equal probability
         if len(submitted) == 1:
@@ -179,9 +179,9 @@ def random_walk(workload: str, dataflows: Sequence[str], seed: int, *, steps: in
         name = source.pop(draw.randrange(len(source)))
         target.append(name)
         action = Action.SUBMIT if adds else Action.REMOVE
-        found.append(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK))
-    found += _steps(Action.REMOVE, draw.sample(submitted, len(submitted)), TracePhase.DRAIN)
-    return Trace(name=f"RW{seed}", workload=workload, seed=seed, steps=tuple(found))
+        walk.append(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK))
+    walk += _steps(Action.REMOVE, draw.sample(submitted, len(submitted)), TracePhase.DRAIN)
+    return Trace(name=f"RW{seed}", workload=workload, seed=seed, steps=tuple(walk))
 
 
 ARRIVALS = 50
@@ -210,23 +210,23 @@ def poisson(  # noqa: PLR0913 - the numbers of the two distributions
     """
     draw = random.Random(f"poisson {seed}")  # noqa: S311 - a trace is no secret
     leaves: dict[str, float] = {}
-    found: list[TraceStep] = []
+    drawn: list[TraceStep] = []
     now, arrived = 0.0, 0
     while arrived < arrivals:
-        found += _departures(leaves, now, TracePhase.WALK)
+        drawn += _departures(leaves, now, TracePhase.WALK)
         if others := [name for name in dataflows if name not in leaves]:
             name = draw.choice(others)
             leaves[name] = now + lifetime * draw.lognormvariate(0.0, spread)
-            found.append(TraceStep(action=Action.SUBMIT, dataflow=name, phase=TracePhase.WALK, at=round(now, 3)))
+            drawn.append(TraceStep(action=Action.SUBMIT, dataflow=name, phase=TracePhase.WALK, at=round(now, 3)))
             arrived += 1
         now += draw.expovariate(1 / between)
-    found += _departures(leaves, float("inf"), TracePhase.DRAIN)
-    return Trace(name=f"POISSON{seed}", workload=workload, seed=seed, steps=tuple(found))
+    drawn += _departures(leaves, float("inf"), TracePhase.DRAIN)
+    return Trace(name=f"POISSON{seed}", workload=workload, seed=seed, steps=tuple(drawn))
 
 
 def _departures(leaves: dict[str, float], now: float, phase: TracePhase) -> Iterator[TraceStep]:
     """Remove the dataflows that leave by now, in order of their times, and take them out of `leaves`."""
-    for name, at in sorted(leaves.items(), key=lambda each: (each[1], each[0])):
+    for name, at in sorted(leaves.items(), key=lambda leave: (leave[1], leave[0])):
         if at <= now:
             del leaves[name]
             yield TraceStep(action=Action.REMOVE, dataflow=name, phase=phase, at=round(at, 3))

@@ -75,7 +75,7 @@ def load_workload(name: str) -> Workload:
         made: Callable[..., Workload] = getattr(import_module(module), function)
         return made(seed=int(seed)) if seed else made()
     if not Path(name).is_dir():
-        known = ", ".join(f"{each}, {each}:SEED" for each in BUILT_IN)
+        known = ", ".join(f"{known_name}, {known_name}:SEED" for known_name in BUILT_IN)
         raise WrongWorkload(f"{name}: there is no such workload; choose from {known}, or a folder with a workload.json")
     return _in_folder(Path(name))
 
@@ -109,7 +109,7 @@ def _in_folder(folder: Path) -> Workload:
     content = _read(place)
     try:
         version = content["version"]
-        sources = tuple(_source(each) for each in content["sources"])
+        sources = tuple(_source(source) for source in content["sources"])
         about = dict(content.get("about", {}))
     except KeyError as error:
         raise WrongWorkload(f"{place}: {error} is missing; it needs a version and sources") from None

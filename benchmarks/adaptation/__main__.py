@@ -28,13 +28,12 @@ def main(*, quick: bool) -> None:
         "tolerance": tolerance(quick=quick),
         "published graphs": published_profit(quick=quick),
     }
-    found: dict[str, list[Row]] = {}
+    figures: dict[str, list[Row]] = {name: [] for name in parts}
     for name, rows in parts.items():
-        found[name] = []
-        for each in rows:
-            print(f"{name}: {each['what']}: thesis {each['thesis']}, ours {each['ours']}", flush=True)
-            found[name].append(each)
-    print(json.dumps(found))
+        for row in rows:
+            print(f"{name}: {row['what']}: thesis {row['thesis']}, ours {row['ours']}", flush=True)
+            figures[name].append(row)
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

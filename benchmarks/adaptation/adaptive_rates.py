@@ -1,6 +1,6 @@
 """Figures 4.6 and 4.7c: adaptation at run time, over rates from 10 to 2,000 events a second."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
 from benchmarks.adaptation.rows import INTERVALS, Row, road_world, row
@@ -17,44 +17,40 @@ _SEED = 1
 def adaptive_rates(*, quick: bool) -> Iterator[Row]:
     """The rows of the figures."""
     rates = RATES[:3] if quick else RATES
-    central = {rate: _run(rate, reaction.centralised) for rate in rates}
-    sharded = {rate: _run(rate, reaction.sharded, central=False) for rate in rates}
-    own = {rate: _run(rate, horizon.adapted) for rate in rates}
-    static = {rate: _run(rate, unchanged) for rate in rates}
+    central = _runs(rates, reaction.centralised)
+    sharded = _runs(rates, reaction.sharded, central=False)
+    own = _runs(rates, horizon.adapted)
+    static = _runs(rates, unchanged)
     for name, runs, thesis in (
         ("static CE", static, "0.3 to 0.6"),
         ("CE", central, ">= 0.8"),
         ("SH", sharded, ">= 0.8"),
         ("own", own, ">= 0.8"),
     ):
-        yield row(f"Omega by rate, {name}", thesis, {f"{rate:g}": run.omega for rate, run in runs.items()})
-    for name, runs in (("CE", central), ("SH", sharded), ("own", own)):
-        profits = {f"{rate:g}": run.theta for rate, run in runs.items()}
-        yield row(f"profit by rate, {name}", {"50": 0.29} if name == "CE" else None, profits)
-    evolved = {rate: _run(rate, genetic.adapted) for rate in GENETIC_RATES[: 1 if quick else 2]}
-    yield row("profit by rate, GA", {"50": 0.34}, {f"{rate:g}": run.theta for rate, run in evolved.items()})
-    yield row(
-        "profit of CE as a part of GA's",
-        "0.6 to 0.8",
-        {f"{rate:g}": central[rate].theta / run.theta for rate, run in evolved.items()},
-        "beyond 50 events/s GA takes too long here",
-    )
-    saved = {
-        f"{rate:g}": 1 - central[rate].cost / _run(rate, reaction.centralised, dynamic=False).cost for rate in rates
-    }
+        yield row(f"Omega by rate, {name}", thesis, {rate: run.omega for rate, run in runs.items()})
+    evolved = _runs(GENETIC_RATES[: 1 if quick else 2], genetic.adapted)
+    for name, runs, profit in (("CE", central, 0.29), ("SH", sharded, None), ("own", own, None), ("GA", evolved, 0.34)):
+        profits = {rate: run.theta for rate, run in runs.items()}
+        yield row(f"profit by rate, {name}", {"50": profit} if profit else None, profits)
+    parts = {rate: central[rate].theta / run.theta for rate, run in evolved.items()}
+    yield row("profit of CE as a part of GA's", "0.6 to 0.8", parts, "beyond 50 events/s GA takes too long here")
+    fixed = _runs(rates, reaction.centralised, dynamic=False)
+    saved = {rate: 1 - run.cost / fixed[rate].cost for rate, run in central.items()}
     yield row("cost that alternates save, CE", "0.069 to 0.275", saved)
-    own_saved = {
-        f"{rate:g}": 1 - run.cost / _run(rate, horizon.adapted, dynamic=False).cost for rate, run in own.items()
-    }
-    yield row(
-        "cost that alternates save, own",
-        None,
-        own_saved,
-        "it prefers the best alternates while they are worth their cost",
-    )
+    own_fixed = _runs(rates, horizon.adapted, dynamic=False)
+    own_saved = {rate: 1 - run.cost / own_fixed[rate].cost for rate, run in own.items()}
+    note = "it prefers the best alternates while they are worth their cost"
+    yield row("cost that alternates save, own", None, own_saved, note)
 
 
-def _run(rate: float, adaptation: Adaptation, *, central: bool = True, dynamic: bool = True) -> SimulatedRun:
+def _runs(
+    rates: Sequence[float], adaptation: Adaptation, *, central: bool = True, dynamic: bool = True
+) -> dict[str, SimulatedRun]:
+    """A run at each rate, by the rate as the report names it."""
+    return {f"{rate:g}": _run(rate, adaptation, central=central, dynamic=dynamic) for rate in rates}
+
+
+def _run(rate: float, adaptation: Adaptation, *, central: bool, dynamic: bool) -> SimulatedRun:
     dataflow, goal = linear_road(dynamic=dynamic), road_goal(rate)
     world = road_world(dataflow, goal, random_walk(rate, INTERVALS, seed=_SEED), _SEED)
     return simulate(world, greedy.deployed(dataflow, road_rates(rate), M1, goal, central=central), adaptation)

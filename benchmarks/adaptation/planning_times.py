@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import ParamSpec
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
 from benchmarks.adaptation.rows import Row, row
@@ -12,6 +12,7 @@ from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.deployment import Deployment, Outlook
 from provisioning.figures import HOUR, DataflowFigures, ProfitGoal, TaskFigures, union
 
+P = ParamSpec("P")
 _MANY = 10_000
 _STAGES = (267, 1000, 3334)
 """Of three tasks each."""
@@ -22,41 +23,32 @@ def planning_times(*, quick: bool) -> Iterator[Row]:
     road = linear_road()
     slow = {"BR": "> 10,000 s", "GA": "about 100 s"}
     for name, deploy in (("BR", brute_force.deployed), ("GA", genetic.deployed)):
-        seconds = _seconds(lambda deploy=deploy: deploy(road, road_rates(50.0), M1, road_goal(50.0)))  # type: ignore[misc]
+        seconds = _seconds(deploy, road, road_rates(50.0), M1, road_goal(50.0))
         yield row(f"seconds to deploy Linear Road at 50 events/s, {name}", slow[name], seconds)
     tasks = staged_dataflow(33)
     rates, goal = staged_rates(tasks, 8000.0), staged_goal(tasks, 8000.0)
     for name, central in (("CE", True), ("SH", False)):
         ours = {
-            "Linear Road": _seconds(
-                lambda central=central: greedy.deployed(  # type: ignore[misc]
-                    road, road_rates(8000.0), M1, road_goal(8000.0), central=central
-                )
-            ),
-            "99 tasks": _seconds(
-                lambda central=central: greedy.deployed(tasks, rates, M1, goal, central=central)  # type: ignore[misc]
-            ),
+            "Linear Road": _seconds(greedy.deployed, road, road_rates(8000.0), M1, road_goal(8000.0), central=central),
+            "99 tasks": _seconds(greedy.deployed, tasks, rates, M1, goal, central=central),
         }
         yield row(f"seconds to deploy at 8,000 events/s, {name}", 2.5, ours, "to be below 0.1")
     large = {}
     for stages in _STAGES:
         tiers = staged_dataflow(stages)
-        load = staged_rates(tiers, 80.0)
+        goal_of_many = ProfitGoal(best_cost=1e3, least_cost=5e2)
         large[f"{len(tiers.tasks):,} tasks"] = _seconds(
-            lambda tiers=tiers, load=load: horizon.deployed(tiers, load, M1, ProfitGoal(best_cost=1e3, least_cost=5e2))  # type: ignore[misc]
+            horizon.deployed, tiers, staged_rates(tiers, 80.0), M1, goal_of_many
         )
     yield row("seconds to deploy many tasks, own", None, large, "to be below 10 for 10,000")
     deployed = greedy.deployed(tasks, rates, M1, goal, central=True)
-    outlook = _outlook(tasks, deployed, rates)
-    yield row(
-        "seconds to adapt 99 tasks at 8,000 events/s, own",
-        None,
-        _seconds(lambda: horizon.adapted(outlook)),
-        f"to be below 1; {len(deployed.rentals)} machines run",
-    )
+    seconds = _seconds(horizon.adapted, _outlook(tasks, deployed, rates))
+    note = f"to be below 1; {len(deployed.rentals)} machines run"
+    yield row("seconds to adapt 99 tasks at 8,000 events/s, own", None, seconds, note)
     count = 1000 if quick else _MANY
     shared = union(_tenants(count))
-    seconds = _seconds(lambda: horizon.plan(union(_tenants(count)), [_source_rates(shared)] * 6, cores=1000.0))
+    shared_rates = {task.name: 10.0 for task in shared.tasks if not task.inputs}
+    seconds = _seconds(lambda: horizon.plan(union(_tenants(count)), [shared_rates] * 6, cores=1000.0))
     note = f"to be below 10; {len(shared.tasks):,} distinct tasks, six intervals, the union included"
     yield row(f"seconds to plan {count:,} dataflows that share tasks, own", None, seconds, note)
 
@@ -93,16 +85,12 @@ def _tenants(count: int) -> Iterator[DataflowFigures]:
         yield DataflowFigures(tasks=(*lane, own))
 
 
-def _source_rates(dataflow: DataflowFigures) -> dict[str, float]:
-    return {task.name: 10.0 for task in dataflow.tasks if not task.inputs}
-
-
-def _seconds(work: Callable[[], Any]) -> float:
+def _seconds(work: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> float:
     """CPU seconds: the least of three; once if it takes long."""
     best = float("inf")
     for _ in range(3):
         begin = time.process_time()
-        work()
+        work(*args, **kwargs)
         best = min(best, time.process_time() - begin)
         if best > 1:
             break

@@ -21,19 +21,13 @@ def prediction_errors(*, quick: bool) -> Iterator[Row]:
     """The rows of the figures."""
     errors = (0.0, 0.2) if quick else (0.0, 0.05, 0.1, 0.15, 0.2)
     reactive = _profit(_run(BASELINES["CAF"], Oracle(horizon=4)))
-    perfect = {name: _run(each, Oracle(horizon=4)) for name, each in ALGORITHMS.items()}
-    yield row(
-        "profit with perfect predictions of 20 minutes",
-        None,
-        {name: _profit(run) for name, run in perfect.items()},
-        _FORM,
-    )
-    yield row(
-        "Omega with perfect predictions of 20 minutes", ">= 0.8", {name: run.omega for name, run in perfect.items()}
-    )
-    yield row(
-        "intervals off the goal's tolerance", None, {name: run.deviations for name, run in perfect.items()}, "of 144"
-    )
+    perfect = {name: _run(adaptation, Oracle(horizon=4)) for name, adaptation in ALGORITHMS.items()}
+    profits = {name: _profit(run) for name, run in perfect.items()}
+    yield row("profit with perfect predictions of 20 minutes", None, profits, _FORM)
+    omegas = {name: run.omega for name, run in perfect.items()}
+    yield row("Omega with perfect predictions of 20 minutes", ">= 0.8", omegas)
+    deviations = {name: run.deviations for name, run in perfect.items()}
+    yield row("intervals off the goal's tolerance", None, deviations, "of 144")
     ahead = {
         f"{minutes} min": _profit(_run(look_ahead.adapted, Oracle(horizon=minutes // 5))) for minutes in (10, 20, 30)
     }

@@ -54,7 +54,7 @@ def published_dataflow(graph: Graph, seed: int) -> DataflowFigures:
             TaskFigures(
                 name=f"t{at}",
                 alternates=drawn_alternates(draws, max(_LEAST_COST, cost / mean), 1.0 / max(1, len(inputs))),
-                inputs=tuple(f"t{each}" for each in inputs),
+                inputs=tuple(f"t{parent}" for parent in inputs),
             )
             for at, (cost, inputs) in enumerate(graph)
         )

@@ -1,10 +1,11 @@
 """Profit on two published graphs, by how much work there is: the horizon beside the algorithms of the thesis."""
 
 from collections.abc import Iterator
+from statistics import fmean
 
 from benchmarks.adaptation.linear_road import M1
 from benchmarks.adaptation.published_graphs import PUBLISHED_GRAPHS, Graph, published_dataflow, rate_for
-from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, row
+from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, row
 from benchmarks.adaptation.staged_dataflow import staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead
@@ -36,11 +37,11 @@ def published_profit(*, quick: bool) -> Iterator[Row]:
             }
             ours = {
                 algorithm: {
-                    "profit": mean(run.theta for run in each),
-                    "in tolerance": mean(run.kept for run in each),
-                    "cost": mean(run.cost for run in each),
+                    "profit": fmean(run.theta for run in history),
+                    "in tolerance": fmean(run.kept for run in history),
+                    "cost": fmean(run.cost for run in history),
                 }
-                for algorithm, each in runs.items()
+                for algorithm, history in runs.items()
             }
             yield row(f"{name}, {cores:g} cores for a task", None, ours)
 

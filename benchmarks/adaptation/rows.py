@@ -1,6 +1,6 @@
 """Rows of the report: what was measured, the thesis' figure or this project's bound, ours, and what explains them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.adaptation.linear_road import M1, RATE_OF_WEATHER
@@ -30,15 +30,9 @@ def road_world(
     )
 
 
-def mean(figures: Iterable[float]) -> float:
-    """The mean of some figures."""
-    found = list(figures)
-    return sum(found) / len(found)
-
-
 def _rounded(figure: Any) -> Any:
     if isinstance(figure, float):
         return float(f"{figure:.3g}")
     if isinstance(figure, Mapping):
-        return {key: _rounded(each) for key, each in figure.items()}
+        return {key: _rounded(value) for key, value in figure.items()}
     return figure

@@ -13,13 +13,12 @@ COST = 0.04
 
 
 def staged_dataflow(stages: int, seed: int = 1, name: str = "") -> DataflowFigures:
-    """So many stages of three tasks; each takes from one or two of the stage before."""
+    """So many stages of three tasks; each takes from its neighbour in the stage before."""
     draws = random.Random(seed)
     tasks: list[TaskFigures] = []
     for stage in range(stages):
         for lane in range(WIDTH):
-            before = [lane] if stage else []
-            inputs = tuple(f"{name}{stage - 1}.{each}" for each in before)
+            inputs = (f"{name}{stage - 1}.{lane}",) if stage else ()
             alternates = drawn_alternates(draws, COST * draws.uniform(0.5, 1.5), 1.0)
             tasks.append(TaskFigures(name=f"{name}{stage}.{lane}", alternates=alternates, inputs=inputs))
     return DataflowFigures(tasks=tuple(tasks))

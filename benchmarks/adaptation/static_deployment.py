@@ -1,9 +1,10 @@
 """Table 4.2: what deployments that do not adapt are worth, and what variability makes of their throughput."""
 
 from collections.abc import Iterator
+from statistics import fmean
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
+from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.deployment import unchanged
@@ -54,6 +55,9 @@ def static_deployment() -> Iterator[Row]:
                 )
                 for seed in SEEDS
             ]
-            ours = {"arriving": mean(run.omega for run in runs), "with backlog": mean(run.omega_of_all for run in runs)}
+            ours = {
+                "arriving": fmean(run.omega for run in runs),
+                "with backlog": fmean(run.omega_of_all for run in runs),
+            }
             thesis = THESIS_OMEGA[name][at] if name in THESIS_OMEGA else None
             yield row(f"Omega of static {name}, varying: {varies}", thesis, ours, _QUEUES if varies == "rates" else "")

@@ -1,9 +1,11 @@
 """How many intervals keep the throughput within its tolerance, and at what cost, over rates and machines that vary."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from statistics import fmean
 
 from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
-from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, mean, road_world, row
+from benchmarks.adaptation.rows import INTERVALS, SEEDS, Row, road_world, row
 from provisioning import horizon
 from provisioning.algorithms import greedy, look_ahead, reaction
 from provisioning.algorithms.reaction import BASELINES
@@ -19,20 +21,20 @@ def tolerance(*, quick: bool) -> Iterator[Row]:
     """Rows with a choice of alternates, and with none, where cost alone is to be compared."""
     seeds = SEEDS[:1] if quick else SEEDS
     for dynamic, title in ((True, "with alternates"), (False, "best alternates only")):
-        found = {name: _runs(each, seeds, dynamic=dynamic) for name, each in {**THESIS, "own": horizon.adapted}.items()}
-        yield row(
-            f"intervals in tolerance, {title}", None, _each(found, lambda run: run.kept), "own to be at least 0.9"
+        every = {**THESIS, "own": horizon.adapted}
+        runs = {name: _runs(adaptation, seeds, dynamic=dynamic) for name, adaptation in every.items()}
+        kept, cost, profit = (
+            {name: fmean(map(attrgetter(figure), own)) for name, own in runs.items()}
+            for figure in ("kept", "cost", "theta")
         )
-        yield row(f"cost, {title}", None, _each(found, lambda run: run.cost))
-        yield row(f"profit, {title}", None, _each(found, lambda run: run.theta))
-        keeping = {
-            name: runs for name, runs in found.items() if name != "own" and mean(run.kept for run in runs) >= MOSTLY
-        }
-        best = max(keeping, key=lambda name: mean(run.theta for run in keeping[name]))
+        yield row(f"intervals in tolerance, {title}", None, kept, "own to be at least 0.9")
+        yield row(f"cost, {title}", None, cost)
+        yield row(f"profit, {title}", None, profit)
+        best = max((name for name in THESIS if kept[name] >= MOSTLY), key=lambda name: profit[name])
         own = {
-            "in tolerance": mean(run.kept for run in found["own"]),
-            "cost by the best's": mean(run.cost for run in found["own"]) / mean(run.cost for run in found[best]),
-            "profit over the best's": mean(run.theta for run in found["own"]) - mean(run.theta for run in found[best]),
+            "in tolerance": kept["own"],
+            "cost by the best's": cost["own"] / cost[best],
+            "profit over the best's": profit["own"] - profit[best],
         }
         note = f"the best by profit of those that keep it in 80 % of intervals: {best}"
         yield row(f"own beside the best of the thesis, {title}", None, own, note)
@@ -55,7 +57,3 @@ def _series(seed: int) -> tuple[Series, ...]:
         wave((0.5 * _RATE, 1.5 * _RATE), INTERVALS, period=INTERVALS / 3, noise=0.1, seed=seed),
         spike(_RATE, INTERVALS, at=INTERVALS // 2, length=6, factor=2.0),
     )
-
-
-def _each(found: Mapping[str, list[SimulatedRun]], figure: Callable[[SimulatedRun], float]) -> dict[str, float]:
-    return {name: mean(figure(run) for run in runs) for name, runs in found.items()}

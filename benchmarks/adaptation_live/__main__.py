@@ -7,20 +7,18 @@ Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
 from benchmarks.adaptation_live.documents import CONTENDERS, works
 from benchmarks.adaptation_live.slower_job import slower_job
 from benchmarks.adaptation_live.wave import wave
-from benchmarks.reconfiguration.__main__ import report
+from benchmarks.instruments import report, scratch_folder
 from benchmarks.reconfiguration.installation import installed
 
 
 def main(*, quick: bool) -> None:
     """Measure everything; quickly, with a shorter wave."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder, installed(Path(folder) / "types"):
-        root, work = Path(folder), works()
+    with scratch_folder() as root, installed(root / "types"):
+        work = works()
         waves = {way: report(way, wave(root / way, way, work, 60 if quick else 100)) for way in CONTENDERS}
         slower = report("slower job", slower_job(root / "slower", seconds=20 if quick else 40))
     print(json.dumps({"wave": waves, "slower_job": slower}))

@@ -1,12 +1,13 @@
 """The dataflow that adapts, for each way to choose among its alternates."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from benchmarks.documents import row_document
+from benchmarks.instruments import Figures
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.steady_events import SteadyEvents
 
-Found = dict[str, Any]
 NONE, THRESHOLDS, BRAID = "none", "thresholds", "braid"
 CONTENDERS = (NONE, THRESHOLDS, BRAID)
 LOWEST, HIGHEST = 20.0, 200.0
@@ -28,45 +29,37 @@ QUALITIES = (Quality("best", 1.0, 10.0), Quality("good", 0.8, 5.0), Quality("rou
 def works() -> Mapping[str, int]:
     """The work of each alternate, as fast as this machine is now."""
     turns = work_of(1_000.0) / 1_000
-    return {each.name: round(turns * each.milliseconds) for each in QUALITIES}
+    return {quality.name: round(turns * quality.milliseconds) for quality in QUALITIES}
 
 
-def document(way: str, work: Mapping[str, int]) -> Found:
+def document(way: str, work: Mapping[str, int]) -> Figures:
     """The dataflow: with the best alternate only, by thresholds of the rate, or as Braid decides by costs."""
     alternates = [
         {
-            "name": each.name,
+            "name": quality.name,
             "type": "bench:step",
-            "config": {"work": work[each.name], "generation": number},
-            "value": each.value,
-            "cost": each.milliseconds * 1_000,
+            "config": {"work": work[quality.name], "generation": number},
+            "value": quality.value,
+            "cost": quality.milliseconds * 1_000,
         }
-        for number, each in enumerate(QUALITIES)
+        for number, quality in enumerate(QUALITIES)
     ]
     best = {"type": "bench:step", "config": alternates[0]["config"]}
-    found: Found = {
-        "version": 1,
-        "name": way,
-        "tasks": [
-            {"id": "in", "type": "source", "config": {"source": SteadyEvents.TOPIC}},
-            {"id": "work", **(best if way == NONE else {"alternates": alternates})},
-            {"id": "out", "type": "output"},
-        ],
-        "streams": [{"from": "in", "to": "work"}, {"from": "work", "to": "out"}],
+    task: Figures = best if way == NONE else {"alternates": alternates}
+    policies: dict[str, Figures] = {
+        NONE: {},
+        THRESHOLDS: {"policy": {"rules": _thresholds()}},
+        BRAID: {"policy": {}},
     }
-    if way == THRESHOLDS:
-        found["policy"] = {"rules": _thresholds()}
-    elif way == BRAID:
-        found["policy"] = {}
-    return found
+    return row_document(way, SteadyEvents.TOPIC, {"work": task}, **policies[way])
 
 
-def _thresholds() -> list[Found]:
+def _thresholds() -> list[Figures]:
     """Rates at which an alternate takes nine tenths of a core, less a tenth as a gap.
 
     Rules fix one alternate at a time, so nothing is left to decide by costs.
     """
-    most = [900 / each.milliseconds for each in QUALITIES]
+    most = [900 / quality.milliseconds for quality in QUALITIES]
     return [
         {
             "name": "crest",

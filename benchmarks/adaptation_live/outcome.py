@@ -22,9 +22,9 @@ def outcome(left: Sequence[tuple[float, Mapping[str, Any]]], sent: Sequence[floa
     omegas = [_omega(sent, at, begun + second) for second in range(1, seconds + 1)]
     values = [QUALITIES[event["generation"]].value for _, event in left]
     return {
-        "below_target_s": sum(each < TARGET for each in omegas),
+        "below_target_s": sum(omega < TARGET for omega in omegas),
         "omega_mean": round(sum(omegas) / len(omegas), 3),
-        "omega": [round(each, 2) for each in omegas[_SHOWN - 1 :: _SHOWN]],
+        "omega": [round(omega, 2) for omega in omegas[_SHOWN - 1 :: _SHOWN]],
         "value_mean": round(sum(values) / len(values), 3),
         "latency_worst_s": round(max(when - sent[number] for number, when in at.items()), 1),
         "events": len(sent),
@@ -36,6 +36,6 @@ def outcome(left: Sequence[tuple[float, Mapping[str, Any]]], sent: Sequence[floa
 def _omega(sent: Sequence[float], left: Mapping[int, float], now: float) -> float:
     """The share of what was due in the seconds before now that has left: what came, and what had waited before."""
     last = bisect_right(sent, now - _GRACE)
-    due = [left.get(each, float("inf")) for each in range(last)]
-    waiting = [each for each in due if each > now - _WINDOW]
+    due = [left.get(number, float("inf")) for number in range(last)]
+    waiting = [at for at in due if at > now - _WINDOW]
     return bisect_left(sorted(waiting), now) / len(waiting) if waiting else 1.0

@@ -7,21 +7,18 @@ Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
+from benchmarks.instruments import report, scratch_folder
 from benchmarks.machines.balance import balance
 from benchmarks.machines.checkpoint_share import checkpoint_share
 from benchmarks.machines.copy_cost import copy_cost
 from benchmarks.machines.hand_over import hand_over
 from benchmarks.machines.take_over import cold_take_over, warm_take_over
-from benchmarks.reconfiguration.__main__ import report
 
 
 def main(*, quick: bool) -> None:
     """Measure everything; quickly, less often."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         warm = {
             jobs: report(
                 f"warm take-over, {jobs} jobs", warm_take_over(folder / f"warm-{jobs}", times=times, jobs=jobs)
@@ -41,29 +38,26 @@ def main(*, quick: bool) -> None:
         costs = report("copies", copy_cost(folder / "costs", seconds=10.0, whiles=2 if quick else 6))
         evened = report("balance", balance(folder / "balance"))
     counted = [*warm.values(), *cold.values(), given]
-    print(
-        json.dumps(
-            {
-                "take_over_s": {
-                    kind: {jobs: {"p50": each["p50"], "max": each["max"]} for jobs, each in found.items()}
-                    for kind, found in (("warm", warm), ("cold", cold))
-                },
-                "replication_overhead": {
-                    many: {
-                        "cpu": each.get("cpu_ratio", 1.0),
-                        "latency_ms": each["latency_ms"]["p50"],
-                        "more_ms": each.get("more_ms", 0),
-                    }
-                    for many, each in costs.items()
-                },
-                "balance": {when: evened[when] for when in ("before", "after")},
-                "checkpoint_share": sent["sent"],
-                "scale_out_s": given["silence_s"],
-                "lost": sum(each["lost"] for each in counted),
-                "doubled": sum(each["doubled"] for each in counted),
+    result = {
+        "take_over_s": {
+            kind: {jobs: {"p50": seconds["p50"], "max": seconds["max"]} for jobs, seconds in by_jobs.items()}
+            for kind, by_jobs in (("warm", warm), ("cold", cold))
+        },
+        "replication_overhead": {
+            copies: {
+                "cpu": cost.get("cpu_ratio", 1.0),
+                "latency_ms": cost["latency_ms"]["p50"],
+                "more_ms": cost.get("more_ms", 0),
             }
-        )
-    )
+            for copies, cost in costs.items()
+        },
+        "balance": {when: evened[when] for when in ("before", "after")},
+        "checkpoint_share": sent["sent"],
+        "scale_out_s": given["silence_s"],
+        "lost": sum(run["lost"] for run in counted),
+        "doubled": sum(run["doubled"] for run in counted),
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
+from benchmarks.documents import rate_source, row_document
+from benchmarks.instruments import Figures, awaited
 from benchmarks.machines.fleet import FleetBed
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
+from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from manager.client import Client
 
 _HOSTS = 4
@@ -19,21 +19,18 @@ _CALM = 3 * _SETTLED_AFTER
 """Seconds without another hand-over after which all have moved that will."""
 
 
-def balance(folder: Path) -> dict[str, Any]:
+def balance(folder: Path) -> Figures:
     """The highest CPU of a machine over the mean of both, when the second has just begun, and once hosts have moved.
 
     The first one runs a job on each of four hosts.
     """
-    folder.mkdir()
-    bed = FleetBed(folder, replicas=1, pace=_PACE, settings={"BRAID_SETTLED_AFTER": str(_SETTLED_AFTER)})
-    try:
+    with FleetBed(folder, replicas=1, pace=_PACE, settings={"BRAID_SETTLED_AFTER": str(_SETTLED_AFTER)}) as bed:
         bed.begin()
         bed.add("m0", hosts=_HOSTS)
         hosts = ["m0", *(f"m0.{number}" for number in range(2, _HOSTS + 1))]
         bed.wait(lambda: all(bed.carrier(host) == "m0" for host in hosts), "all hosts")
         with bed.service.operator() as operator:
-            while sum(host.alive for host in operator.hosts()) < _HOSTS:
-                time.sleep(0.1)
+            awaited(lambda: sum(host.alive for host in operator.hosts()) == _HOSTS, "all hosts", every=0.1)
         _submit(bed.service.url, bed.service.admit("ann"))
         bed.add("m1")
         bed.wait(lambda: bed.carrier("m1") == "m1", "the second machine")
@@ -52,8 +49,6 @@ def balance(folder: Path) -> dict[str, Any]:
             "moved": sum(machine != "m0" for machine in before.values()),
             "took_s": round(changed - begun, 1),
         }
-    finally:
-        bed.close()
 
 
 def _skew(bed: FleetBed, *, seconds: float) -> float:
@@ -70,21 +65,7 @@ def _submit(url: str, key: str) -> None:
         flows = []
         for number in range(_HOSTS):
             name = f"numbers-{number}"
-            connection = {"kind": "rate", "per_second": _PER_SECOND}
-            tenant.register_source(SourceForm.model_validate({"name": name, "connection": connection}))
-            flows.append(tenant.submit(_document(name)).id)
-        while any(tenant.dataflow(flow).state is not DataflowState.RUNNING for flow in flows):
-            time.sleep(0.1)
-
-
-def _document(source: str) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "name": source,
-        "tasks": [
-            {"id": "in", "type": "source", "config": {"source": source}},
-            {"id": "count", "type": "count", "config": {}},
-            {"id": "counts", "type": "output"},
-        ],
-        "streams": [{"from": "in", "to": "count"}, {"from": "count", "to": "counts"}],
-    }
+            tenant.register_source(rate_source(name, _PER_SECOND))
+            flows.append(tenant.submit(row_document(name, name, {"count": {"type": "count", "config": {}}})).id)
+        for flow in flows:
+            wait_until_runs(tenant, flow)

@@ -7,7 +7,6 @@ from typing import Any
 
 from benchmarks.machines.fleet import fleet
 
-_PACE = 0.5
 _PERIOD = 2.0
 """Seconds of changes that are compared with the whole state."""
 _BEATS = 10
@@ -17,7 +16,7 @@ _PERIODS = 10
 
 def checkpoint_share(folder: Path, *, megabytes: float, changed: Sequence[float]) -> dict[str, Any]:
     """The bytes that a peer is sent in a period, as shares of its first copy, by how many of the keys change in it."""
-    with fleet(folder, "m0", replicas=1, pace=_PACE) as machines:
+    with fleet(folder, "m0", replicas=1) as machines:
         host = machines.submit()
         keys = machines.fill(megabytes)
         # Outputs come in order, so all keys are in the state by then.

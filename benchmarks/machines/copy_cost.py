@@ -3,23 +3,21 @@
 import statistics
 import time
 from pathlib import Path
-from typing import Any
 
+from benchmarks.instruments import Figures, percentiles
 from benchmarks.machines.fleet import fleet
 
 _PER_SECOND = 50.0
-_PACE = 0.5
 
 
-def copy_cost(folder: Path, *, seconds: float, whiles: int) -> dict[str, Any]:
+def copy_cost(folder: Path, *, seconds: float, whiles: int) -> Figures:
     """CPU and latency of a dataflow whose host has 0, 1 and 2 copies; three fleets run at once."""
-    folder.mkdir()
-    found: dict[str, Any] = {}
+    figures: Figures = {}
     names = ("m0", "m1", "m2")
     with (
-        fleet(folder / "0", *names, replicas=0, pace=_PACE) as none,
-        fleet(folder / "1", *names, replicas=1, pace=_PACE) as one,
-        fleet(folder / "2", *names, replicas=2, pace=_PACE) as two,
+        fleet(folder / "0", *names, replicas=0) as none,
+        fleet(folder / "1", *names, replicas=1) as one,
+        fleet(folder / "2", *names, replicas=2) as two,
     ):
         fleets = {"0": none, "1": one, "2": two}
         for many, machines in fleets.items():
@@ -37,16 +35,10 @@ def copy_cost(folder: Path, *, seconds: float, whiles: int) -> dict[str, Any]:
             for many, machines in fleets.items():
                 spent[many].append((machines.cpu() - before[many]) / seconds)
         for many, machines in fleets.items():
-            latencies = machines.latencies(begun)
-            found[many] = {
-                "cores": round(statistics.median(spent[many]), 3),
-                "latency_ms": {
-                    "p50": round(statistics.median(latencies)),
-                    "p99": round(statistics.quantiles(latencies, n=100)[98]),
-                },
-            }
+            cores = round(statistics.median(spent[many]), 3)
+            figures[many] = {"cores": cores, "latency_ms": percentiles(machines.latencies(begun))}
         for many in ("1", "2"):
             ratios = [mine / alone for mine, alone in zip(spent[many], spent["0"], strict=True)]
-            found[many]["cpu_ratio"] = round(statistics.median(ratios), 3)
-            found[many]["more_ms"] = found[many]["latency_ms"]["p50"] - found["0"]["latency_ms"]["p50"]
-    return found
+            figures[many]["cpu_ratio"] = round(statistics.median(ratios), 3)
+            figures[many]["more_ms"] = figures[many]["latency_ms"]["p50"] - figures["0"]["latency_ms"]["p50"]
+    return figures

@@ -4,24 +4,24 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import psutil
 
-from benchmarks.machines.fleet_line import BOUND, FleetLine, source
+from benchmarks.documents import topic_source
+from benchmarks.instruments import BOUND, awaited
+from benchmarks.machines.fleet_line import FleetLine, source
 from benchmarks.manager_test_bed import MeasuredService
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
+from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from tests.faulty_way import FaultyWay
 from workloads.service import free_port
 
-T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
 _BYTES_OF_KEY = 60
 """About the bytes that the state keeps for a key, and its record."""
@@ -32,7 +32,7 @@ _AT_ONCE = 1_000
 
 
 class FleetBed(FleetLine):
-    """Some machines of one service; made by `fleet`."""
+    """Some machines of one service, until its context ends."""
 
     def __init__(
         self, folder: Path, *, replicas: int, pace: float = 0.5, settings: Mapping[str, str] = MappingProxyType({})
@@ -44,11 +44,23 @@ class FleetBed(FleetLine):
         self.machines: dict[str, subprocess.Popen[bytes]] = {}
         self.ways: dict[str, FaultyWay] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End all of it."""
+        self.hang_up()
+        for name in list(self.machines):
+            self.kill(name)
+        for way in self.ways.values():
+            way.close()
+        self.service.close()
+
     def begin(self, *names: str) -> None:
         """Start the service and machines, and wait until each carries its own host."""
         self.service.begin()
-        self._await(lambda: read_record(self.service.root), "the broker")
-        self._await(lambda: (self.service.root / "key").exists() or None, "the key")
+        awaited(lambda: read_record(self.service.root), "the broker")
+        awaited((self.service.root / "key").exists, "the key")
         self.listen(self.service.broker)
         for name in names:
             self.add(name)
@@ -77,12 +89,11 @@ class FleetBed(FleetLine):
 
     def kill(self, name: str, *, with_disk: bool = False) -> float:
         """Kill a machine with all its processes; when."""
-        process = psutil.Process(self.machines.pop(name).pid)
-        tree = [process, *process.children(recursive=True)]
+        tree = _tree(self.machines.pop(name))
         at = time.time()
-        for each in tree:
+        for process in tree:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                process.kill()
         psutil.wait_procs(tree, timeout=10)
         if with_disk:
             shutil.rmtree(self.root_of(name))
@@ -92,10 +103,9 @@ class FleetBed(FleetLine):
         """Seconds of CPU of some machines so far, by default of all."""
         total = 0.0
         for machine in (self.machines[name] for name in names or self.machines):
-            process = psutil.Process(machine.pid)
-            for each in [process, *process.children(recursive=True)]:
+            for process in _tree(machine):
                 with suppress(psutil.NoSuchProcess):
-                    times = each.cpu_times()
+                    times = process.cpu_times()
                     total += times.user + times.system
         return total
 
@@ -116,18 +126,9 @@ class FleetBed(FleetLine):
         self.jobs = jobs
         with Client(self.service.url, self.service.admit("ann")) as tenant:
             for job in range(jobs):
-                form = {
-                    "name": source(job),
-                    "connection": {"kind": "topic", "topic": source(job)},
-                    "schema": {"n": "integer", "k": "string"},
-                }
-                tenant.register_source(SourceForm.model_validate(form))
-                flow = tenant.submit(_counting(job)).id
-                # Before that, nobody takes what is sent.
-                self._await(
-                    lambda flow=flow: tenant.dataflow(flow).state is DataflowState.RUNNING or None,  # type: ignore[misc]
-                    "the dataflow to run",
-                )
+                tenant.register_source(topic_source(source(job), {"n": "integer", "k": "string"}))
+                # Before it runs, nobody takes what is sent.
+                wait_until_runs(tenant, tenant.submit(_counting(job)).id)
         with self.service.operator() as operator:
             (host,) = {job.host for job in operator.jobs()}
         return host
@@ -138,23 +139,6 @@ class FleetBed(FleetLine):
         for first in range(0, keys, _AT_ONCE):
             self.publish([{"n": -1, "k": f"key {number}"} for number in range(first, first + _AT_ONCE)])
         return keys
-
-    def close(self) -> None:
-        """End all of it."""
-        self.hang_up()
-        for name in list(self.machines):
-            self.kill(name)
-        for way in self.ways.values():
-            way.close()
-        self.service.close()
-
-    def _await(self, found: Callable[[], T | None], what: str) -> T:
-        deadline = time.monotonic() + BOUND
-        while (value := found()) is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(what)
-            time.sleep(0.05)
-        return value
 
 
 def _counting(job: int) -> dict[str, Any]:
@@ -172,13 +156,14 @@ def _counting(job: int) -> dict[str, Any]:
     }
 
 
+def _tree(machine: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    process = psutil.Process(machine.pid)
+    return [process, *process.children(recursive=True)]
+
+
 @contextmanager
-def fleet(folder: Path, *names: str, replicas: int, pace: float = 0.5) -> Iterator[FleetBed]:
-    """A fleet for a while."""
-    folder.mkdir()
-    made = FleetBed(folder, replicas=replicas, pace=pace)
-    try:
-        made.begin(*names)
-        yield made
-    finally:
-        made.close()
+def fleet(folder: Path, *names: str, replicas: int) -> Iterator[FleetBed]:
+    """A fleet whose machines run."""
+    with FleetBed(folder, replicas=replicas) as machines:
+        machines.begin(*names)
+        yield machines

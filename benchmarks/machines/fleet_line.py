@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from benchmarks.instruments import heard
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 
 T = TypeVar("T")
-BOUND = 120.0
-"""Seconds within which whatever is awaited has to come."""
 
 
 def source(job: int) -> str:
@@ -45,8 +44,8 @@ class FleetLine:
 
     def listen(self, broker: Address) -> None:
         """Listen from now on."""
-        heard = [topics.host("+", "carrier"), topics.machine("+", "status"), f"{topics.ROOT}/out/#"]
-        self._line = MqttClient(broker, "bench", topics=heard, on_message=self._take, lasting=False)
+        subscribed = [topics.host("+", "carrier"), topics.machine("+", "status"), f"{topics.ROOT}/out/#"]
+        self._line = MqttClient(broker, "bench", topics=subscribed, on_message=self._take, lasting=False)
         self._line.start()
 
     def hang_up(self) -> None:
@@ -92,14 +91,14 @@ class FleetLine:
     def first_output_after(self, at: float) -> float:
         """When the last of all jobs had its first output for an event that was sent after some time."""
 
-        def found() -> float | None:
+        def look() -> float | None:
             firsts: dict[int, float] = {}
             for number, came in list(self.came_at.items()):
                 if self.sent_at.get(number, 0) > at:
                     firsts[number % self.jobs] = min(came, firsts.get(number % self.jobs, came))
             return max(firsts.values()) if len(firsts) == self.jobs else None
 
-        return self.wait(found, "an output of each job")
+        return self.wait(look, "an output of each job")
 
     def latencies(self, begun: float) -> list[float]:
         """The milliseconds from event to output, of all events sent since then."""
@@ -107,15 +106,9 @@ class FleetLine:
             (came - sent) * 1_000 for n, sent in self.sent_at.items() if sent > begun and (came := self.came_at.get(n))
         ]
 
-    def wait(self, found: Callable[[], T | None], what: str) -> T:
-        """Wait until something was heard."""
-        with self._news:
-            if not self._news.wait_for(found, BOUND):
-                raise TimeoutError(f"not within {BOUND:g} s: {what}")
-            value = found()
-        if value is None:
-            raise TimeoutError(what)
-        return value
+    def wait(self, look: Callable[[], T | None], what: str) -> T:
+        """Wait until something was heard, and return it."""
+        return heard(self._news, look, what)
 
     def _take(self, message: Message) -> None:
         now = time.time()

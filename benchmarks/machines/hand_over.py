@@ -8,12 +8,11 @@ from typing import Any
 from benchmarks.machines.fleet import fleet
 
 _PER_SECOND = 50.0
-_PACE = 0.5
 
 
 def hand_over(folder: Path, *, megabytes: float) -> dict[str, Any]:
     """Seconds from the request until another machine carries the host, and the longest silence of its output."""
-    with fleet(folder, "m0", "m1", replicas=1, pace=_PACE) as machines:
+    with fleet(folder, "m0", "m1", replicas=1) as machines:
         host = machines.submit()
         machines.fill(megabytes)
         machines.send(_PER_SECOND)

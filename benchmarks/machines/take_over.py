@@ -10,13 +10,12 @@ from typing import Any
 from benchmarks.machines.fleet import FleetBed, fleet
 
 _PER_SECOND = 50.0
-_PACE = 0.5
 _QUIET = 5.0
 
 
 def warm_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
     """Seconds from the kill to the first output of each job from elsewhere, on machines that run already, in turn."""
-    found = []
+    seconds = []
     with _counting(folder, jobs) as (machines, host):
         for number in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
@@ -24,15 +23,14 @@ def warm_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
             # Until the other one is warm, it starts cold.
             machines.rest(*(set(machines.machines) - {carrier}))
             at = machines.kill(carrier, with_disk=True)
-            found.append(machines.first_output_after(at) - at)
+            seconds.append(machines.first_output_after(at) - at)
             machines.add(f"m{number + 2}")
-        machines.quiet()
-        return {**_summed(found), **_counted(machines)}
+        return _outcome(machines, seconds)
 
 
 def cold_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
     """The same where the machine with the copy does not run yet, so that a JVM has to start."""
-    found = []
+    seconds = []
     with _counting(folder, jobs) as (machines, host):
         for _ in range(times):
             machines.wait(lambda: machines.has_copies(host, 1), "a copy")
@@ -43,16 +41,15 @@ def cold_take_over(folder: Path, *, times: int, jobs: int) -> dict[str, Any]:
             machines.kill(other)
             at = time.time()
             machines.add(other)
-            found.append(machines.first_output_after(at) - at)
+            seconds.append(machines.first_output_after(at) - at)
             machines.add(carrier)
-        machines.quiet()
-        return {**_summed(found), **_counted(machines)}
+        return _outcome(machines, seconds)
 
 
 @contextmanager
 def _counting(folder: Path, jobs: int) -> Iterator[tuple[FleetBed, str]]:
     """Two machines, one with jobs that get events, and the host of these jobs."""
-    with fleet(folder, "m0", replicas=1, pace=_PACE) as machines:
+    with fleet(folder, "m0", replicas=1) as machines:
         host = machines.submit(jobs)
         machines.add("m1")
         machines.send(_PER_SECOND)
@@ -60,14 +57,14 @@ def _counting(folder: Path, jobs: int) -> Iterator[tuple[FleetBed, str]]:
         yield machines, host
 
 
-def _summed(seconds: list[float]) -> dict[str, Any]:
+def _outcome(machines: FleetBed, seconds: list[float]) -> dict[str, Any]:
+    machines.quiet()
+    events = len(machines.sent_at)
     return {
         "p50": round(statistics.median(seconds), 2),
         "max": round(max(seconds), 2),
-        "all": [round(each, 2) for each in seconds],
+        "all": [round(taken, 2) for taken in seconds],
+        "events": events,
+        "lost": events - len(machines.came_at),
+        "doubled": machines.doubled,
     }
-
-
-def _counted(machines: FleetBed) -> dict[str, int]:
-    events = len(machines.sent_at)
-    return {"events": events, "lost": events - len(machines.came_at), "doubled": machines.doubled}

@@ -6,9 +6,7 @@ python -m benchmarks.machines.tls_cost
 import json
 import multiprocessing
 import os
-import resource
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self
 
+from benchmarks.instruments import scratch_folder
 from bridge.files import make_folder, write_whole
 from engine.replicas.channel import CopyTls, TlsFiles
 from engine.replicas.copies import Replicator
@@ -96,12 +95,7 @@ class _Owner:
 def _cpu(line: "Connection[None, float]") -> float:
     """The seconds of CPU that both ends have spent."""
     line.send(None)
-    return line.recv() + _own_cpu()
-
-
-def _own_cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    return line.recv() + time.process_time()
 
 
 @contextmanager
@@ -122,9 +116,9 @@ def _serve(place: Path, files: TlsFiles | None, line: "Connection[float | str, N
     line.send(server.at)
     while True:
         line.recv()
-        line.send(_own_cpu())
+        line.send(time.process_time())
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
-        print(json.dumps(tls_cost(Path(name), megabytes=100, times=5, settles=200)))
+    with scratch_folder() as scratch:
+        print(json.dumps(tls_cost(scratch, megabytes=100, times=5, settles=200)))

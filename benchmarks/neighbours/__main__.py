@@ -9,12 +9,10 @@ stopped.
 
 import json
 import sys
-import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
+from benchmarks.instruments import Figures, report, scratch_folder
 from benchmarks.neighbours.attacks import ATTACKER, LIMITS, Attack, Bystander, attacks
 from benchmarks.neighbours.quiet_dataflows import QuietDataflows
 from engine.plan import Plan
@@ -23,7 +21,7 @@ from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, hosting_
 
 def main(*, quick: bool) -> None:
     """Measure every attack; quickly, with shorter whiles before and after."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name, hosting_in(Path(name)) as hosting:
+    with scratch_folder() as folder, hosting_in(folder) as hosting:
         sources, ends = ([hosting.fresh() for _ in range(3)] for _ in range(2))
         plans = [_plan(source, end) for source, end in zip(sources, ends, strict=True)]
         for plan in plans:
@@ -31,12 +29,13 @@ def main(*, quick: bool) -> None:
         quiet = QuietDataflows(hosting, sources, ends)
         quiet.begin()
         quiet.settle()
-        found: dict[str, dict[str, Any]] = {}
-        for attack in attacks():
-            found[attack.name] = _measured(hosting, quiet, plans[0], attack, seconds=5.0 if quick else 30.0)
-            print(f"{attack.name}: {found[attack.name]}", flush=True)
+        seconds = 5.0 if quick else 30.0
+        noticed = {
+            attack.name: report(attack.name, _measured(hosting, quiet, plans[0], attack, seconds=seconds))
+            for attack in attacks()
+        }
         quiet.end()
-    print(json.dumps(found))
+    print(json.dumps(noticed))
 
 
 def _plan(source: int, end: int) -> Plan:
@@ -52,9 +51,7 @@ def _plan(source: int, end: int) -> Plan:
     )
 
 
-def _measured(
-    hosting: Hosting, quiet: QuietDataflows, shared: Plan, attack: Attack, *, seconds: float
-) -> dict[str, Any]:
+def _measured(hosting: Hosting, quiet: QuietDataflows, shared: Plan, attack: Attack, *, seconds: float) -> Figures:
     """What the quiet dataflows noticed of one attack on the job of the first of them."""
     source, task, end = (hosting.fresh() for _ in range(3))
     reads = shared.ingress[0].instance if attack.shares else source
@@ -66,7 +63,7 @@ def _measured(
         version=1,
         ingress=shared.ingress if attack.shares else (*shared.ingress, raw(topic, source)),
         slots=(*shared.slots, *added),
-        deliveries=(*shared.deliveries, *(replace(each, tenant=ATTACKER) for each in deliveries(added))),
+        deliveries=(*shared.deliveries, *(replace(delivery, tenant=ATTACKER) for delivery in deliveries(added))),
         pace=QUICK,
         limits=LIMITS,
     )

@@ -121,7 +121,7 @@ def attacks() -> tuple[Attack, ...]:
     def forty(source: int, task: int) -> tuple[Slot, ...]:
         first = 1_000 * task
         slow = [slot(first + at, "pi_viete", source, iterations=10_000 - at) for at in range(40)]
-        return (*slow, slot(task, "noop", *(each.instance for each in slow)))
+        return (*slow, slot(task, "noop", *(step.instance for step in slow)))
 
     return (
         Attack(

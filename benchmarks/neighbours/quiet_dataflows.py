@@ -30,11 +30,10 @@ class QuietDataflows:
     def __init__(self, hosting: Hosting, sources: Sequence[int], ends: Sequence[int]) -> None:
         self._hosting = hosting
         self._passed = {(source, end): _Passed() for source, end in zip(sources, ends, strict=True)}
-        outputs = {topics.output(each.tenant, each.dataflow, each.sink): each.instance for each in map(delivery, ends)}
-        by_end = {end: passed for (_, end), passed in self._passed.items()}
-        self._by_topic = {topic: by_end[end] for topic, end in outputs.items()}
+        outputs = [(delivery(end), passed) for (_, end), passed in self._passed.items()]
+        self._by_topic = {topics.output(out.tenant, out.dataflow, out.sink): passed for out, passed in outputs}
         self._client = MqttClient(
-            hosting.broker.address("braid"), "listens", topics=[*outputs], on_message=self._take, lasting=False
+            hosting.broker.address("braid"), "listens", topics=[*self._by_topic], on_message=self._take, lasting=False
         )
         self._stopping = threading.Event()
         self._sending = threading.Thread(target=self._send, daemon=True)
@@ -58,13 +57,13 @@ class QuietDataflows:
 
     def p99(self, begin: float, end: float) -> float:
         """The latency in seconds that 99 of 100 events stay below, of those sent in a while."""
-        found = [
+        latencies = [
             passed.came[number] - at
             for passed in self._passed.values()
             for number, at in passed.sent.copy().items()
             if begin <= at < end and number in passed.came
         ]
-        return round(float(np.quantile(found, 0.99)), 3) if found else float("nan")
+        return round(float(np.quantile(latencies, 0.99)), 3) if latencies else float("nan")
 
     def lost(self, begin: float, end: float) -> int:
         """The events of a while that have not come."""

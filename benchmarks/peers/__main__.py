@@ -71,7 +71,7 @@ def main(
         for row in measurements:
             print(json.dumps(row), flush=True)
             rows.append(row)
-    found = {
+    result = {
         "benchmark": "peers",
         "quick": quick,
         "machine": machine(),
@@ -84,9 +84,9 @@ def main(
     }
     if into is not None:
         into.mkdir(parents=True, exist_ok=True)
-        (into / "peers.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (into / "peers.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         write_picture(rows, into)
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def _rows(folder: Path, times: Times, sizes: Sequence[int], *, quick: bool) -> Generator[Row, None, None]:

@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from operator import attrgetter
 
+from benchmarks.documents import topic_source
 from benchmarks.peers.dataflows import (
     INPUT_TOPICS,
     PEER_FIELDS,
@@ -19,7 +21,6 @@ from benchmarks.peers.measurement import Running
 from bridge import topics
 from bridge.transport.address import Address
 from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
 from manager.answers.tenants import TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
@@ -58,20 +59,17 @@ def _submitted(operator: Client, dataflows: Sequence[PeerDataflow]) -> dict[str,
     """Submit all dataflows, a tenant's together; the number of each by its output's topic."""
     operator.admit(TenantForm(name=SOURCE_OWNER))
     for topic in range(INPUT_TOPICS):
-        form = {
-            "name": source_name(topic),
-            "owner": SOURCE_OWNER,
-            "connection": {"kind": "topic", "topic": input_topic(topic)},
-            "schema": PEER_FIELDS,
-            "visibility": "public",
-        }
-        operator.register_source(SourceForm.model_validate(form))
+        source = topic_source(
+            source_name(topic), PEER_FIELDS, topic=input_topic(topic), owner=SOURCE_OWNER, visibility="public"
+        )
+        operator.register_source(source)
     numbers: dict[str, int] = {}
-    for tenant, own in groupby(sorted(dataflows, key=lambda each: each.tenant), key=lambda each: each.tenant):
+    by_tenant = attrgetter("tenant")
+    for tenant, group in groupby(sorted(dataflows, key=by_tenant), key=by_tenant):
         operator.admit(TenantForm(name=tenant))
-        asked = tuple(own)
-        answer = operator.submit_together([braid_document(dataflow) for dataflow in asked], tenant=tenant)
-        for dataflow, submitted in zip(asked, answer.dataflows, strict=True):
+        own = tuple(group)
+        answer = operator.submit_together([braid_document(dataflow) for dataflow in own], tenant=tenant)
+        for dataflow, submitted in zip(own, answer.dataflows, strict=True):
             numbers[submitted.outputs[0].topic] = dataflow.number
     return numbers
 

@@ -7,8 +7,10 @@ the order in which 169 of 250 tasks of the first 50 are distinct.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
+
+from benchmarks.documents import row_document
 
 INPUT_TOPICS = 5
 SOURCE_OWNER = "city"
@@ -83,24 +85,14 @@ def distinct_tasks(dataflows: Sequence[PeerDataflow]) -> int:
 
 def braid_document(dataflow: PeerDataflow) -> dict[str, Any]:
     """A dataflow as its tenant submits it to Braid."""
-    names = ("source", "plausible", "mean", "notable", "output")
-    kinds = ("source", "range_filter", "block_window_average", "range_filter", "output")
-    configs: tuple[dict[str, Any], ...] = (
-        {"source": f"{SOURCE_OWNER}:{source_name(dataflow.topic)}"},
-        {"field": "value", "min": dataflow.lowest, "max": HIGHEST, "outside": "drop"},
-        {"field": "value", "by": ["sensor"], "window": dataflow.window},
-        {"field": "value", "min": dataflow.lowest_mean, "max": HIGHEST, "outside": "drop"},
-        {},
-    )
-    return {
-        "version": 1,
-        "name": f"peer {dataflow.number}",
-        "tasks": [
-            {"id": name, "type": kind, "config": config}
-            for name, kind, config in zip(names, kinds, configs, strict=True)
-        ],
-        "streams": [{"from": above, "to": below} for above, below in pairwise(names)],
+    bounds = {"field": "value", "max": HIGHEST, "outside": "drop"}
+    averaged = {"field": "value", "by": ["sensor"], "window": dataflow.window}
+    tasks: dict[str, Any] = {
+        "plausible": {"type": "range_filter", "config": {**bounds, "min": dataflow.lowest}},
+        "mean": {"type": "block_window_average", "config": averaged},
+        "notable": {"type": "range_filter", "config": {**bounds, "min": dataflow.lowest_mean}},
     }
+    return row_document(f"peer {dataflow.number}", f"{SOURCE_OWNER}:{source_name(dataflow.topic)}", tasks)
 
 
 def source_name(topic: int) -> str:

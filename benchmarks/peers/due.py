@@ -87,19 +87,19 @@ def compared(
     for arrival in arrivals:
         came[arrival.sensor].append(arrival)
     wrong, latencies = 0, []
-    for causes, means, found in zip(due.causes, due.means, came, strict=True):
-        right = [arrival.mean == mean for arrival, mean in zip(found, means.tolist(), strict=False)]
-        wrong += len(found) - sum(right)
+    for causes, means, arrived in zip(due.causes, due.means, came, strict=True):
+        right = [arrival.mean == mean for arrival, mean in zip(arrived, means.tolist(), strict=False)]
+        wrong += len(arrived) - sum(right)
         for place, at in enumerate(sent_at[causes].tolist()):
             if window[0] <= at < window[1]:
                 is_there = place < len(right) and right[place]
-                latencies.append(found[place].at - at if is_there else float("inf"))
+                latencies.append(arrived[place].at - at if is_there else float("inf"))
     return Comparison(outputs=sum(map(len, came)), wrong=wrong, latencies=tuple(latencies))
 
 
 def due_within(due: Iterable[DueOutputs], sent_at: npt.NDArray[np.float64], window: tuple[float, float]) -> int:
     """The outputs that are due for the events of a window."""
-    moments = [sent_at[causes] for each in due for causes in each.causes]
+    moments = [sent_at[causes] for outputs in due for causes in outputs.causes]
     return sum(int(np.count_nonzero((at >= window[0]) & (at < window[1]))) for at in moments)
 
 

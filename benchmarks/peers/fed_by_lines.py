@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks.peers.dataflows import INPUT_TOPICS, OUTPUTS, PeerDataflow, input_topic
 from benchmarks.peers.measurement import Running
-from benchmarks.peers.processes import AskedProcess, asked_process, install_once
+from benchmarks.peers.processes import AskedProcess, asked_process, install_once, look_at_one
 from bridge.broker import start_broker
 from engine.host.cpu_meter import DRIVER, Tree, look, part_below
 from engine.spark.programs import find_java
@@ -136,6 +136,6 @@ def _await_readers(bridge: AskedProcess, program: AskedProcess, readers: int) ->
 def _looking(program: psutil.Process, bridge: psutil.Process, broker: psutil.Process) -> Callable[[], Tree]:
     return lambda: {
         **look(program, DRIVER, part_below),
-        **look(bridge, _BRIDGE, lambda _process, _parent, above: above),
-        **look(broker, BROKER, lambda _process, _parent, above: above),
+        **look_at_one(bridge, _BRIDGE),
+        **look_at_one(broker, BROKER),
     }

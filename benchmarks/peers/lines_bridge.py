@@ -10,7 +10,7 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bridge import Message
 from bridge.transport.address import Address
@@ -19,22 +19,21 @@ from bridge.transport.mqtt_client import MqttClient
 
 def main(url: str, *topics: str) -> None:
     """Hand on until the input ends."""
-    lines = [_TopicLines(Address.parse(url), topic, _say_connected) for topic in topics]
-    print(json.dumps([each.port for each in lines]), flush=True)
-    for each in lines:
-        each.begin()
+    lines = [_TopicLines(Address.parse(url), topic) for topic in topics]
+    print(json.dumps([topic_lines.port for topic_lines in lines]), flush=True)
+    for topic_lines in lines:
+        topic_lines.begin()
     sys.stdin.read()
-    for each in lines:
-        each.stop()
+    for topic_lines in lines:
+        topic_lines.stop()
 
 
 class _TopicLines:
     """The lines of one topic."""
 
-    def __init__(self, address: Address, topic: str, on_connection: Callable[[], None]) -> None:
+    def __init__(self, address: Address, topic: str) -> None:
         self._server = socket.create_server(("127.0.0.1", 0), backlog=2_000)
         self.port: int = self._server.getsockname()[1]
-        self._on_connection = on_connection
         self._readers: list[socket.socket] = []
         self._client = MqttClient(address, f"lines of {topic}", topics=[topic], on_messages=self._take, lasting=False)
 
@@ -53,7 +52,7 @@ class _TopicLines:
             reader.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Replaced, since the client's thread may be in the midst of it.
             self._readers = [*self._readers, reader]
-            self._on_connection()
+            print("connected", flush=True)
 
     def _take(self, messages: Sequence[Message]) -> None:
         lines = b"".join(message.payload + b"\n" for message in messages)
@@ -61,10 +60,6 @@ class _TopicLines:
             # A reader that is behind holds up its topic, whose events wait at the broker.
             reader.sendall(lines)
         self._client.acknowledge([message.token for message in messages])
-
-
-def _say_connected() -> None:
-    print("connected", flush=True)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ class _Load:
     def end(self, patience: float) -> bool:
         """Wait until all is sent, and all outputs that are due have come; False if they have not after a while."""
         self._sent = int(self.generator.line(2 * patience + _ANSWERING))
-        due = sum(map(len, (causes for each in self._due() for causes in each.causes)))
+        due = sum(len(causes) for outputs in self._due() for causes in outputs.causes)
         deadline = time.monotonic() + patience
         while True:
             self._take_in()

@@ -18,12 +18,11 @@ import psutil
 
 from benchmarks.peers.dataflows import OUTPUTS, TENANTS, PeerDataflow, input_topic
 from benchmarks.peers.measurement import Running
-from benchmarks.peers.processes import AskedProcess, asked_process, install_once
+from benchmarks.peers.processes import AskedProcess, asked_process, install_once, look_at_one
 from bridge import Message
 from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from engine.host.cpu_meter import look
 from manager.savings.counters import BROKER
 from workloads.service import RunFailed, free_port
 
@@ -75,7 +74,7 @@ def node_red_flows(dataflows: Sequence[PeerDataflow], address: Address) -> list[
     tenants = sorted({dataflow.tenant for dataflow in dataflows})
     tabs = [_tab(tab) for tab in (*tenants, _PROBE)]
     nodes = [node for dataflow in dataflows for node in _nodes(dataflow)]
-    probe = [_heard("ping", _PROBE, _PING, "pong", 60), _told("pong", _PROBE, _PONG, 60)]
+    probe = [_mqtt_in("ping", _PROBE, _PING, "pong", 60), _mqtt_out("pong", _PROBE, _PONG, 60)]
     return [broker, *tabs, *nodes, *probe]
 
 
@@ -104,44 +103,37 @@ def _nodes(dataflow: PeerDataflow) -> list[dict[str, Any]]:
         }
         for place, (step, name, code, below) in enumerate(zip(steps, names[1:4], codes, names[2:], strict=True))
     ]
-    heard = _heard(names[0], dataflow.tenant, input_topic(dataflow.topic), names[1], height)
-    return [heard, *functions, _told(names[-1], dataflow.tenant, dataflow.output, height)]
+    entry = _mqtt_in(names[0], dataflow.tenant, input_topic(dataflow.topic), names[1], height)
+    return [entry, *functions, _mqtt_out(names[-1], dataflow.tenant, dataflow.output, height)]
 
 
 def _tab(name: str) -> dict[str, Any]:
     return {"id": name, "type": "tab", "label": name, "disabled": False, "info": ""}
 
 
-def _heard(name: str, tab: str, topic: str, below: str, height: int) -> dict[str, Any]:
+def _mqtt_in(name: str, tab: str, topic: str, below: str, height: int) -> dict[str, Any]:
     """A node "mqtt in", as it comes from the palette."""
     defaults = {"qos": "2", "datatype": "auto-detect", "nl": False, "rap": True, "rh": 0, "inputs": 0}
-    own = {
-        "id": name,
-        "type": "mqtt in",
-        "z": tab,
-        "name": "",
-        "topic": topic,
-        "broker": _BROKER,
-        "x": 100,
-        "y": height,
-    }
-    return {**own, **defaults, "wires": [[below]]}
+    return {**_mqtt_node("in", name, tab, topic, (100, height)), **defaults, "wires": [[below]]}
 
 
-def _told(name: str, tab: str, topic: str, height: int) -> dict[str, Any]:
+def _mqtt_out(name: str, tab: str, topic: str, height: int) -> dict[str, Any]:
     """A node "mqtt out", as it comes from the palette."""
     empty = ("qos", "retain", "respTopic", "contentType", "userProps", "correl", "expiry")
-    own = {
+    return {**_mqtt_node("out", name, tab, topic, (900, height)), **dict.fromkeys(empty, ""), "wires": []}
+
+
+def _mqtt_node(way: str, name: str, tab: str, topic: str, place: tuple[int, int]) -> dict[str, Any]:
+    return {
         "id": name,
-        "type": "mqtt out",
+        "type": f"mqtt {way}",
         "z": tab,
         "name": "",
         "topic": topic,
         "broker": _BROKER,
-        "x": 900,
-        "y": height,
+        "x": place[0],
+        "y": place[1],
     }
-    return {**own, **dict.fromkeys(empty, ""), "wires": []}
 
 
 def node_red_settings(port: int) -> str:
@@ -212,8 +204,8 @@ def running_node_red(
                 outputs=f"{OUTPUTS}/#",
                 dataflow_of={dataflow.output: dataflow.number for dataflow in dataflows},
                 look=lambda: {
-                    **look(own, "node-red", lambda _process, _parent, above: above),
-                    **look(its_broker, BROKER, lambda _process, _parent, above: above),
+                    **look_at_one(own, "node-red"),
+                    **look_at_one(its_broker, BROKER),
                 },
                 notes={"deployed_s": round(time.monotonic() - begun, 1), "version": NODE_RED_VERSION},
             )

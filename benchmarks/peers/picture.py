@@ -41,12 +41,12 @@ def lines_of(
     >>> lines_of([{**row, "events_per_s": 100.0, "cores": 0.1}], 50, "cores")
     {('braid', 50): [(100.0, 0.1)]}
     """
-    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    lines: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for row in rows:
         measured = above < row.get("dataflows", 0) <= size and what in row and not row.get("trial")
         if measured and row[what] is not None and share_of_due(row) >= _ALMOST_ALL:
-            found.setdefault((row["system"], row["dataflows"]), []).append((row["events_per_s"], row[what]))
-    return found
+            lines.setdefault((row["system"], row["dataflows"]), []).append((row["events_per_s"], row[what]))
+    return lines
 
 
 def _drawn(rows: Sequence[Row], sizes: Sequence[int]) -> Drawing:
@@ -57,7 +57,7 @@ def _drawn(rows: Sequence[Row], sizes: Sequence[int]) -> Drawing:
             lines = lines_of(rows, size, what, above=sizes[column - 1] if column else 0)
             _panel(axes[line][column], lines, size, up)
     handles = {
-        label: handle for each in axes.flat for handle, label in zip(*each.get_legend_handles_labels(), strict=True)
+        label: handle for panel in axes.flat for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     drawing.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.host.cpu_meter import Tree, look
 from workloads.service import RunFailed
 
 _ENDING = 15.0
@@ -124,6 +125,11 @@ def install_once(what: str, folder: Path, command: Sequence[str | Path], timeout
     if done.returncode:
         raise RunFailed(f"{what} could not be installed: {done.stderr.strip()[-_TAIL:]}")
     ready.touch()
+
+
+def look_at_one(process: psutil.Process, part: str) -> Tree:
+    """The CPU time of a process and of all below it, as one part."""
+    return look(process, part, lambda _process, _parent, above: above)
 
 
 def _end_tree(process: "subprocess.Popen[str]") -> None:

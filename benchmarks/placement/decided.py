@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.instruments import extremes
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from dags import Dataflow, Source, Visibility, canonicalise
 from engine import installed_catalogue
@@ -20,16 +21,16 @@ _TENANT = "somebody"
 
 def decided(workload: Workload, draws: int) -> Mapping[str, Any]:
     """Jobs, bridges and cores of a workload, in the mean over draws of tags, and the cores of plan against pack."""
-    found: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in COMPARED}
+    counted: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in COMPARED}
     for seed in range(1, draws + 1):
         dataflows = _dataflows(tagged(workload, seed))
         for strategy in COMPARED:
-            found[strategy].append(_counted(dataflows, strategy))
+            counted[strategy].append(_counted(dataflows, strategy))
     cores = {
         strategy: [jobs * BATCH_SECONDS + bridges * ASSUMED_BRIDGE for jobs, bridges in counts]
-        for strategy, counts in found.items()
+        for strategy, counts in counted.items()
     }
-    ratios = [plan / pack for pack, plan in zip(*(cores[each] for each in COMPARED), strict=True)]
+    ratios = [plan / pack for pack, plan in zip(*(cores[strategy] for strategy in COMPARED), strict=True)]
     return {
         "workload": workload.name,
         "dataflows": len(workload.dataflows),
@@ -39,13 +40,9 @@ def decided(workload: Workload, draws: int) -> Mapping[str, Any]:
                 "jobs": round(statistics.mean(jobs for jobs, _ in counts), 1),
                 "bridges": round(statistics.mean(bridges for _, bridges in counts), 1),
             }
-            for strategy, counts in found.items()
+            for strategy, counts in counted.items()
         },
-        "modelled_cores_ratio": {
-            "median": round(statistics.median(ratios), 3),
-            "least": round(min(ratios), 3),
-            "most": round(max(ratios), 3),
-        },
+        "modelled_cores_ratio": extremes(ratios, 3),
     }
 
 
@@ -63,8 +60,8 @@ def _counted(dataflows: list[Dataflow], strategy: str) -> tuple[int, int]:
 
 def _dataflows(workload: Workload) -> list[Dataflow]:
     sources = {
-        each.name: Source(name=each.name, owner=_TENANT, schema=each.schema, visibility=Visibility.PUBLIC)
-        for each in workload.sources
+        source.name: Source(name=source.name, owner=_TENANT, schema=source.schema, visibility=Visibility.PUBLIC)
+        for source in workload.sources
     }
     catalogue = installed_catalogue()
     return [

@@ -30,8 +30,8 @@ def drawn_problem(tasks: int, images: int, seed: int) -> GroupingProblem:
         tasks=tuple(made),
         streams=tuple(streams),
         images=tuple(
-            Image(name=f"image {at}", tags=each, cores=4.0, start=30.0, price=draw.choice([0.1, 0.2]), there=1)
-            for at, each in enumerate(offers)
+            Image(name=f"image {at}", tags=offer, cores=4.0, start=30.0, price=draw.choice([0.1, 0.2]), there=1)
+            for at, offer in enumerate(offers)
         ),
         costs=COSTS,
     )
@@ -45,9 +45,9 @@ def lines(count: int, special: int, seed: int) -> GroupingProblem:
         GroupedTask(id=at, tags=frozenset({f"spt-{3 - needing.index(at) % 3}"} if at in needing else ()), work=0.02)
         for at in range(14)
     ]
-    each = 12 // count
-    pairs = [(0, 1 + line * each) for line in range(count)] + [((line + 1) * each, 13) for line in range(count)]
-    pairs += [(at, at + 1) for at in range(1, 13) if at % each]
+    length = 12 // count
+    pairs = [(0, 1 + line * length) for line in range(count)] + [((line + 1) * length, 13) for line in range(count)]
+    pairs += [(at, at + 1) for at in range(1, 13) if at % length]
     offers = ({"spt-1"}, {"spt-2"}, {"spt-3"}, {"spt-1", "spt-2"})
     return GroupingProblem(
         tasks=tuple(made),
@@ -84,6 +84,6 @@ def _add_dataflow(
             parents = {draw.choice(ends)}
             if len(ends) > 1 and draw.random() < 0.15:  # noqa: PLR2004 - a join now and then
                 parents.add(draw.choice(ends))
-        streams += [GroupedStream(parent=each, child=at, raw=each == begin) for each in sorted(parents)]
+        streams += [GroupedStream(parent=parent, child=at, raw=parent == begin) for parent in sorted(parents)]
         branches = draw.random() < 0.25 and at - begin >= size // 3  # noqa: PLR2004 - a branch now and then
         ends = [end for end in ends if end not in parents or branches] + [at]

@@ -10,14 +10,15 @@ several strategies find are run once for all of them. Prints a table; the last l
 import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.placement.image_hosts import SENT_IN_A_RUN, ImageHosts, image_hosts
+from benchmarks.instruments import extremes, scratch_folder
+from benchmarks.placement.image_hosts import SENT_IN_A_RUN, ImageHosts
 from benchmarks.placement.pipelines import PaperPipeline
 from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, Group
@@ -38,7 +39,7 @@ _SECONDS = 1.0
 def warm_rows(folder: Path, pipelines: Sequence[PaperPipeline], runs: int) -> Iterator[Mapping[str, Any]]:
     """A row for each pipeline and strategy, on hosts that have run jobs."""
     numbers = count(1)
-    with image_hosts(folder) as hosts:
+    with closing(ImageHosts(folder)) as hosts:
         tags = {_host(image.name): image.tags for image in pipelines[0].problem().images}
         hosts.start(tags)
         hosts.ready()
@@ -48,8 +49,8 @@ def warm_rows(folder: Path, pipelines: Sequence[PaperPipeline], runs: int) -> It
             _run(hosts, pipelines[0], whole, next(numbers))
         for pipeline in pipelines:
             for strategies, drawn in _by_groups(pipeline, runs):
-                found = [_run(hosts, pipeline, groups, next(numbers)) for groups in drawn]
-                yield from _rows(pipeline, "warm", strategies, drawn, found)
+                taken = [_run(hosts, pipeline, groups, next(numbers)) for groups in drawn]
+                yield from _rows(pipeline, "warm", strategies, drawn, taken)
 
 
 def cold_rows(
@@ -57,19 +58,19 @@ def cold_rows(
 ) -> Iterator[Mapping[str, Any]]:
     """A row for each pipeline and strategy, on hosts that are started for it."""
     numbers = count(1)
-    with image_hosts(folder) as hosts:
+    with closing(ImageHosts(folder)) as hosts:
         for pipeline in pipelines:
             tags = {image.name: image.tags for image in pipeline.problem().images}
             for names, drawn in _by_groups(pipeline, runs):
                 if not set(names) & set(strategies):
                     continue
-                found = []
+                taken = []
                 for groups in drawn:
                     begun = time.perf_counter()
                     hosts.start({_host(name): tags[name] for name in {group.image for group in groups}})
-                    found.append(_run(hosts, pipeline, groups, next(numbers), begun))
+                    taken.append(_run(hosts, pipeline, groups, next(numbers), begun))
                     hosts.stop()
-                yield from _rows(pipeline, "cold", names, drawn, found)
+                yield from _rows(pipeline, "cold", names, drawn, taken)
 
 
 def _by_groups(pipeline: PaperPipeline, runs: int) -> Iterator[tuple[list[str], list[Groups]]]:
@@ -104,7 +105,7 @@ def _run(
 
 
 def _rows(
-    pipeline: PaperPipeline, state: str, strategies: list[str], drawn: list[Groups], found: list[tuple[float, float]]
+    pipeline: PaperPipeline, state: str, strategies: list[str], drawn: list[Groups], taken: list[tuple[float, float]]
 ) -> Iterator[Mapping[str, Any]]:
     bridges = [_bridges(pipeline, groups) for groups in drawn]
     for name in strategies:
@@ -114,21 +115,15 @@ def _rows(
             "strategy": name,
             "groups": statistics.median(len(groups) for groups in drawn),
             "bridges": statistics.median(bridges),
-            "setup_s": _spread([setup for setup, _ in found]),
-            "run_s": _spread([run for _, run in found]),
-            "total_s": _spread([setup + run for setup, run in found]),
+            "setup_s": extremes([setup for setup, _ in taken], 2),
+            "run_s": extremes([run for _, run in taken], 2),
+            "total_s": extremes([setup + run for setup, run in taken], 2),
         }
 
 
 def _bridges(pipeline: PaperPipeline, groups: Groups) -> int:
     place = {task: at for at, group in enumerate(groups) for task in group.tasks}
-    return sum(not each.raw and place[each.parent] != place[each.child] for each in pipeline.problem().streams)
-
-
-def _spread(values: Sequence[float]) -> Mapping[str, float]:
-    """The median, and the least and most."""
-    figures = {"median": statistics.median(values), "least": min(values), "most": max(values)}
-    return {name: round(value, 2) for name, value in figures.items()}
+    return sum(not stream.raw and place[stream.parent] != place[stream.child] for stream in pipeline.problem().streams)
 
 
 def _host(image: str) -> str:
@@ -137,7 +132,7 @@ def _host(image: str) -> str:
 
 def experiment(*, quick: bool) -> Mapping[str, Any]:
     """All rows; quickly, one run of few pipelines."""
-    busy = [PaperPipeline(lines=lines, special=2, each=0.03) for lines in (1, 3)]
+    busy = [PaperPipeline(lines=lines, special=2, seconds=0.03) for lines in (1, 3)]
     if quick:
         warm = [PaperPipeline(lines=1, special=4, step=3), PaperPipeline(lines=3, special=4), busy[1]]
     else:
@@ -146,13 +141,13 @@ def experiment(*, quick: bool) -> Mapping[str, Any]:
     cold = [PaperPipeline(lines=3, special=2)]
     runs = 1 if quick else _RUNS
     rows: list[Mapping[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
-        for found in (
-            warm_rows(Path(name) / "warm", warm, runs),
+    with scratch_folder() as folder:
+        for measured in (
+            warm_rows(folder / "warm", warm, runs),
             # Each start of hosts takes longer than everything else.
-            cold_rows(Path(name) / "cold", cold, runs, ("default", "optimal") if quick else _STRATEGIES),
+            cold_rows(folder / "cold", cold, runs, ("default", "optimal") if quick else _STRATEGIES),
         ):
-            for row in found:
+            for row in measured:
                 rows.append(row)
                 print(_line(row), flush=True)
     for finding in FINDINGS:
@@ -161,7 +156,7 @@ def experiment(*, quick: bool) -> Mapping[str, Any]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    times = (f"{row[each]['median']:6.2f} ({row[each]['least']:.2f} to {row[each]['most']:.2f})" for each in _TIMES)
+    times = (f"{row[name]['median']:6.2f} ({row[name]['least']:.2f} to {row[name]['most']:.2f})" for name in _TIMES)
     return (
         f"{row['pipeline']:32} {row['hosts']} {row['strategy']:10} {row['groups']:4g} groups "
         f"{row['bridges']:4g} bridges; setup, run, total: {', '.join(times)} s"

@@ -14,8 +14,8 @@ def first_fit(problem: GroupingProblem) -> Grouping:
     layout = NodeLayout(problem)
     partition = Partition(layout)
     groups: list[int] = []
-    for node in sorted(range(layout.count), key=lambda each: (-len(layout.near[each]), each)):
-        near = {partition.group_of[each] for each in layout.near[node]}
+    for node in sorted(range(layout.count), key=lambda node: (-len(layout.near[node]), node)):
+        near = {partition.group_of[other] for other in layout.near[node]}
         ordered = sorted(groups, key=lambda group: (group not in near, groups.index(group)))
         to = next((group for group in ordered if partition.joins(node, group)), None)
         if to is None:

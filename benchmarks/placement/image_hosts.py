@@ -4,11 +4,11 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.instruments import heard
 from benchmarks.placement.pipelines import topic
 from bridge import Message, topics
 from bridge.broker import start_broker
@@ -17,8 +17,6 @@ from engine.host.keeper import HostKeeper, MachineOptions
 from engine.plan import Plan
 from engine.plan_messages import written_plan
 
-_BOUND = 120.0
-"""Seconds within which whatever is awaited has to come."""
 SENT_IN_A_RUN = 5
 """What the generator sends in a run."""
 APART = 0.2
@@ -26,9 +24,10 @@ APART = 0.2
 
 
 class ImageHosts:
-    """The hosts; made by `image_hosts`. Each has a root of its own, as on a machine of its own."""
+    """The hosts, until `close`; none is there yet. Each has a root of its own, as on a machine of its own."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self._folder = folder
         self._news = threading.Condition()
         self._alive: set[str] = set()
@@ -36,20 +35,22 @@ class ImageHosts:
         self._came: dict[str, int] = defaultdict(int)
         """How many events left each run."""
         self._broker = start_broker(folder / "broker", {"braid": "of the benchmark alone"})
-        heard = [topics.job("+", "status"), topics.job("+", "refused"), topics.host("+", "status"), "braid/1/out/#"]
-        self._client = MqttClient(self._broker.address("braid"), "bench", topics=heard, on_message=self._take)
+        subscribed = [
+            topics.job("+", "status"),
+            topics.job("+", "refused"),
+            topics.host("+", "status"),
+            "braid/1/out/#",
+        ]
+        self._client = MqttClient(self._broker.address("braid"), "bench", topics=subscribed, on_message=self._take)
         self._client.start()
         self._keepers: dict[str, HostKeeper] = {}
 
     def start(self, tags: Mapping[str, Iterable[str]]) -> None:
         """Start hosts with these tags."""
         self._alive.clear()
-        for name, each in tags.items():
-            root = self._folder / name
-            address = self._broker.address("braid")
-            self._keepers[name] = HostKeeper(
-                name, root, address, MachineOptions(master="local[2,8]", tags=tuple(each), image=name)
-            )
+        for name, own in tags.items():
+            options = MachineOptions(master="local[2,8]", tags=tuple(own), image=name)
+            self._keepers[name] = HostKeeper(name, self._folder / name, self._broker.address("braid"), options)
 
     def ready(self) -> None:
         """Wait until all that were started are there."""
@@ -88,10 +89,8 @@ class ImageHosts:
         self._client.stop()
         self._broker.stop()
 
-    def _wait(self, found: Callable[[], bool], what: str) -> None:
-        with self._news:
-            if not self._news.wait_for(found, _BOUND):
-                raise TimeoutError(f"not within {_BOUND:g} s: {what}; the logs in {self._folder} may say why")
+    def _wait(self, look: Callable[[], bool], what: str) -> None:
+        heard(self._news, look, f"{what}; the logs in {self._folder} may say why")
 
     def _take(self, message: Message) -> None:
         parts = message.topic.split("/")
@@ -107,14 +106,3 @@ class ImageHosts:
                 self._status[parts[3]] = json.loads(message.payload)
             self._news.notify_all()
         self._client.acknowledge([message.token])
-
-
-@contextmanager
-def image_hosts(folder: Path) -> Iterator[ImageHosts]:
-    """Hosts for a while; none is there yet."""
-    folder.mkdir()
-    made = ImageHosts(folder)
-    try:
-        yield made
-    finally:
-        made.close()

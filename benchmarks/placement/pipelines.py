@@ -37,19 +37,19 @@ class PaperPipeline:
     special: int
     """The tasks that need one of three tags."""
     step: int = 1
-    each: float | None = None
+    seconds: float | None = None
     """Seconds that each task takes for an event; None if it follows from the steps."""
 
     @property
     def name(self) -> str:
         """What it is called in the table."""
-        work = f"step {self.step}" if self.each is None else f"{self.each * 1000:g} ms each"
+        work = f"step {self.step}" if self.seconds is None else f"{self.seconds * 1000:g} ms each"
         return f"{'one line' if self.lines == 1 else f'{self.lines} lines'}, {self.special} special, {work}"
 
     def iterations(self, task: int) -> int:
         """How often a task that computes does so for an event."""
-        if self.each is not None:
-            return max(1, round(math.sqrt(self.each / _SECONDS_PER_SQUARE)))
+        if self.seconds is not None:
+            return max(1, round(math.sqrt(self.seconds / _SECONDS_PER_SQUARE)))
         calls = _calls(_FIRST + self.step * ((task - 1) % (12 // self.lines)))
         return max(1, min(_MOST, round(math.sqrt(calls * _SECONDS_PER_CALL / _SECONDS_PER_SQUARE))))
 
@@ -66,7 +66,7 @@ class PaperPipeline:
                 for task in drawn.tasks
             ),
             # Every job reads what the generator sends by itself.
-            streams=tuple(replace(each, raw=each.parent == GENERATOR) for each in drawn.streams),
+            streams=tuple(replace(stream, raw=stream.parent == GENERATOR) for stream in drawn.streams),
             costs=GOAL,
         )
 
@@ -74,7 +74,7 @@ class PaperPipeline:
         """A plan for each group, on the host named like its image; runs have nothing in common."""
         problem = self.problem()
         place = {int(task): at for at, group in enumerate(groups) for task in group.tasks}
-        pairs = [(int(each.parent), int(each.child)) for each in problem.streams]
+        pairs = [(int(stream.parent), int(stream.child)) for stream in problem.streams]
         first = run * 100
         plans: list[Plan] = []
         for at, group in enumerate(groups):
@@ -88,7 +88,9 @@ class PaperPipeline:
                     job=f"run-{run}-{at}",
                     host=group.image.replace(" ", "-"),
                     version=1,
-                    ingress=tuple(_ingress(run, first + each, raw=each == GENERATOR) for each in sorted(entering)),
+                    ingress=tuple(
+                        _ingress(run, first + parent, raw=parent == GENERATOR) for parent in sorted(entering)
+                    ),
                     slots=tuple(
                         Slot(
                             instance=first + task,
@@ -99,7 +101,7 @@ class PaperPipeline:
                         )
                         for task in sorted(here)
                     ),
-                    forwards=tuple(Forward(instance=first + each) for each in sorted(leaving)),
+                    forwards=tuple(Forward(instance=first + parent) for parent in sorted(leaving)),
                     deliveries=(
                         (Delivery(instance=first + TERMINATOR, tenant="bench", dataflow=f"run-{run}", sink="end"),)
                         if TERMINATOR in here

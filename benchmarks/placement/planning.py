@@ -6,10 +6,10 @@ Prints a line per measurement; the last is one JSON object.
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -33,19 +33,17 @@ def planning(*, quick: bool) -> Iterator[Mapping[str, Any]]:
     """A row for each problem."""
     for name, problem in _problems(quick=quick):
         row: dict[str, Any] = {"problem": name}
-        best = _measured(row, "optimal", lambda problem=problem: _by("optimal", problem))  # type: ignore[misc]
+        best = _measured(row, "optimal", partial(_by, "optimal", problem))
         row |= {"bound": _rounded(best.bound or 0.0), "gap": _rounded(best.gap or 0.0), "groups": len(best.groups)}
         ways: dict[str, Callable[[], Grouping]] = {
-            each: lambda each=each, problem=problem: _by(each, problem)  # type: ignore[misc]
-            for each in ("hybrid", "connection", "node")
+            name: partial(_by, name, problem) for name in ("hybrid", "connection", "node")
         }
-        ways["random"] = lambda problem=problem: at_random(problem, seconds=_SECONDS)  # type: ignore[misc]
-        ways["first fit"] = lambda problem=problem: first_fit(problem)  # type: ignore[misc]
+        ways |= {"random": partial(at_random, problem, seconds=_SECONDS), "first fit": partial(first_fit, problem)}
         for way, planned in ways.items():
-            found = _measured(row, way, planned)
+            cost = _measured(row, way, planned).cost
             row[way] |= {
-                "of optimal": _rounded(found.cost.total / best.cost.total),
-                "of bound": _rounded(found.cost.total / (best.bound or best.cost.total)),
+                "of optimal": _rounded(cost.total / best.cost.total),
+                "of bound": _rounded(cost.total / (best.bound or best.cost.total)),
             }
         if len(problem.tasks) <= 14:  # noqa: PLR2004 - the small ones
             row["kairos"] = _by_engine(problem, best)
@@ -66,38 +64,33 @@ def _by(name: str, problem: GroupingProblem) -> Grouping:
 
 
 def _measured(row: dict[str, Any], name: str, planned: Callable[[], Grouping]) -> Grouping:
-    begin, used = time.perf_counter(), _cpu()
-    found = planned()
+    begin, used = time.perf_counter(), time.process_time()
+    grouping = planned()
     row[name] = {
         "seconds": _rounded(time.perf_counter() - begin),
-        "cpu": _rounded(_cpu() - used),
-        "cost": _rounded(found.cost.total),
+        "cpu": _rounded(time.process_time() - used),
+        "cost": _rounded(grouping.cost.total),
     }
-    return found
+    return grouping
 
 
 def _by_engine(problem: GroupingProblem, best: Grouping) -> Mapping[str, Any]:
     """What Kairos finds in ten seconds, with as many groups as the optimal grouping has."""
     weights = model_weights(problem)
-    said = exported(problem, weights, len(best.groups))
-    task = kairos.parse_problem(said.problem, kairos.parse_domain(said.domain, "domain"), "problem")
+    texts = exported(problem, weights, len(best.groups))
+    task = kairos.parse_problem(texts.problem, kairos.parse_domain(texts.domain, "domain"), "problem")
     options = kairos.SearchOptions()
     options.timeout = _ENGINE_SECONDS
     begin = time.perf_counter()
-    found = kairos.Planner().solve(task, options)  # type: ignore[no-untyped-call]  # the library leaves it out
+    solution = kairos.Planner().solve(task, options)  # type: ignore[no-untyped-call]  # the library leaves it out
     seconds = _rounded(time.perf_counter() - begin)
-    if found.status is not kairos.Status.SOLVED:
-        return {"seconds": seconds, "status": str(found.status)}
-    grouping = planned_grouping(problem, weights, str(found.plan))
+    if solution.status is not kairos.Status.SOLVED:
+        return {"seconds": seconds, "status": str(solution.status)}
+    grouping = planned_grouping(problem, weights, str(solution.plan))
     if wrong := problems_of(problem, grouping.groups):
         raise RuntimeError(f"a plan of another engine became no valid groups: {wrong}")
     ratio = _rounded(grouping.cost.total / best.cost.total) if best.cost.total else 1.0
     return {"seconds": seconds, "cost": _rounded(grouping.cost.total), "of optimal": ratio}
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def _rounded(figure: float) -> float:

@@ -10,15 +10,16 @@ measured in the same windows. Prints a line per workload; the last is one JSON o
 import json
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.manager_test_bed import MeasuredService, serving
+from benchmarks.documents import PLENTY
+from benchmarks.instruments import awaited, extremes, scratch_folder
+from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.placement.decided import decided
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from engine.host.cpu_meter import CpuMeter
@@ -26,8 +27,9 @@ from engine.host.keeper import HostKeeper, MachineOptions
 from engine.job.lifecycle import JobState
 from manager.answers.dataflows import DataflowState
 from manager.answers.jobs import ImageForm
-from manager.answers.tenants import Quota, TenantForm
+from manager.answers.tenants import TenantForm
 from manager.client import Client, NotDone
+from manager.process.keeper_process import read_record
 from workloads.opmw.builtin_workload import opmw
 from workloads.replay.measurement import cores_between
 from workloads.replay.plan import source_form, submitted, tenant_names, tenants_of
@@ -42,7 +44,6 @@ _EVENTS = 5_000
 _WINDOW = 10.0
 _SETTLING = 10.0
 _BOUND = 180.0
-_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
 
 
 class TaggedService:
@@ -56,7 +57,7 @@ class TaggedService:
     def submit(self, workload: Workload, files: Mapping[str, str]) -> None:
         """Submit all dataflows of a workload, in order."""
         for tenant in tenant_names(_TENANTS):
-            self.operator.admit(TenantForm(name=tenant, quota=_PLENTY))
+            self.operator.admit(TenantForm(name=tenant, quota=PLENTY))
         for source in workload.sources:
             self.operator.register_source(source_form(source, files.get(source.name), 1.0))
         tenants = tenants_of(workload, _TENANTS, _SEED)
@@ -74,24 +75,24 @@ class TaggedService:
     @contextmanager
     def measured(self) -> Iterator[dict[str, float]]:
         """The cores that hosts and broker take meanwhile; there at the end."""
-        found: dict[str, float] = {}
+        cores: dict[str, float] = {}
         begun, before, reading = time.monotonic(), self._spent(), self._service.reading()
-        yield found
-        found["hosts"] = (self._spent() - before) / (time.monotonic() - begun)
-        found["broker"] = cores_between(reading, self._service.reading())["broker"]
+        yield cores
+        cores["hosts"] = (self._spent() - before) / (time.monotonic() - begun)
+        cores["broker"] = cores_between(reading, self._service.reading())["broker"]
 
     def counts(self) -> Mapping[str, int]:
         """The jobs and bridges."""
-        found = self.operator.fragmentation()
-        return {"jobs": found.jobs, "bridges": found.bridges}
+        fragmentation = self.operator.fragmentation()
+        return {"jobs": fragmentation.jobs, "bridges": fragmentation.bridges}
 
     def _spent(self) -> float:
         return sum(sum(meter.cpu().values()) for meter in self._meters)
 
     def _unsettled(self) -> str:
-        for each in self.operator.dataflows():
-            if each.state is not DataflowState.RUNNING:
-                return f"dataflow {each.name!r} is {each.state}: {each.reason}"
+        for flow in self.operator.dataflows():
+            if flow.state is not DataflowState.RUNNING:
+                return f"dataflow {flow.name!r} is {flow.state}: {flow.reason}"
         for job in self.operator.jobs():
             if job.state != JobState.RUNNING or job.in_effect != job.version:
                 return f"job {job.job} is {job.state} on {job.host}; {job.trouble}"
@@ -102,9 +103,9 @@ class TaggedService:
 def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
     """A service for a while, with nothing submitted; its hosts share its root."""
     settings = {"BRAID_REPLICAS": "0", "BRAID_ADMISSION": "open"}
-    with serving(folder, host="none", placement=strategy, settings=settings) as service, ExitStack() as held:
+    with MeasuredService(folder, host="none", placement=strategy, settings=settings) as service, ExitStack() as held:
         service.begin()
-        _await(lambda: (service.root / "key").exists() and _broker(service) != "", "the broker")
+        awaited(lambda: (service.root / "key").exists() and read_record(service.root), "the broker", within=_BOUND)
         keepers = {
             name: held.enter_context(
                 HostKeeper(name, service.root, service.broker, MachineOptions(master="local[2,8]", image=name))
@@ -112,7 +113,7 @@ def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
             for name in IMAGES
         }
         operator = held.enter_context(service.operator())
-        _await(lambda: _alive(operator) == len(IMAGES), "the hosts")
+        awaited(lambda: _alive(operator) == len(IMAGES), "the hosts", within=_BOUND)
         for name, tags in IMAGES.items():
             operator.put_image(name, ImageForm(tags=tags, cores=2.0))
         yield TaggedService(service, keepers, operator)
@@ -120,23 +121,22 @@ def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
 
 def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
     """A workload under both strategies, side by side."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name, ExitStack() as held:
-        folder = Path(name)
+    with scratch_folder() as folder, ExitStack() as held:
         files = _written(workload, folder)
         beside = {strategy: held.enter_context(tagged_service(folder / strategy, strategy)) for strategy in COMPARED}
-        for each in beside.values():
-            each.submit(workload, files)
-        for each in beside.values():
-            each.settle()
+        for running in beside.values():
+            running.submit(workload, files)
+        for running in beside.values():
+            running.settle()
         time.sleep(_SETTLING)
         cores: dict[str, list[float]] = {strategy: [] for strategy in COMPARED}
         for _ in range(windows):
             with ExitStack() as measuring:
-                found = {strategy: measuring.enter_context(each.measured()) for strategy, each in beside.items()}
+                used = {strategy: measuring.enter_context(running.measured()) for strategy, running in beside.items()}
                 time.sleep(_WINDOW)
-            for strategy, parts in found.items():
+            for strategy, parts in used.items():
                 cores[strategy].append(sum(parts.values()))
-        counts = {strategy: each.counts() for strategy, each in beside.items()}
+        counts = {strategy: running.counts() for strategy, running in beside.items()}
     ratios = [plan / pack for pack, plan in zip(*(cores[strategy] for strategy in COMPARED), strict=True)]
     return {
         "workload": workload.name,
@@ -145,14 +145,7 @@ def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
             strategy: {**counts[strategy], "cores": round(statistics.median(cores[strategy]), 3)}
             for strategy in COMPARED
         },
-        "cores_ratio": {
-            name: round(value, 3)
-            for name, value in (
-                ("median", statistics.median(ratios)),
-                ("least", min(ratios)),
-                ("most", max(ratios)),
-            )
-        },
+        "cores_ratio": extremes(ratios, 3),
     }
 
 
@@ -162,7 +155,9 @@ def service(*, quick: bool) -> Mapping[str, Any]:
     for workload in (opmw(), riotbench()):
         row = decided(workload, 2 if quick else _DRAWS)
         draws.append(row)
-        shown = "; ".join(f"{each} {row[each]['jobs']} jobs, {row[each]['bridges']} bridges" for each in COMPARED)
+        shown = "; ".join(
+            f"{strategy} {row[strategy]['jobs']} jobs, {row[strategy]['bridges']} bridges" for strategy in COMPARED
+        )
         print(f"{row['workload']}, decided: {shown}; modelled cores {row['modelled_cores_ratio']}", flush=True)
     rows = []
     for workload in (riotbench(),) if quick else (opmw(), riotbench()):
@@ -177,34 +172,20 @@ def service(*, quick: bool) -> Mapping[str, Any]:
     return {"decided": draws, "measured": rows}
 
 
-def _shown(found: Mapping[str, Any]) -> str:
-    return f"{found['cores']} cores, {found['jobs']} jobs, {found['bridges']} bridges"
+def _shown(row: Mapping[str, Any]) -> str:
+    return f"{row['cores']} cores, {row['jobs']} jobs, {row['bridges']} bridges"
 
 
 def _written(workload: Workload, folder: Path) -> Mapping[str, str]:
     """The files with the sources' events."""
-    found = {}
+    files = {}
     for number, source in enumerate(workload.sources):
         if source.events is not None:
             path = folder / f"{number}.jsonl"
             lines = (f"{json.dumps(event)}\n" for event in islice(source.events(_SEED), _EVENTS))
             path.write_text("".join(lines), encoding="utf-8")
-            found[source.name] = str(path)
-    return found
-
-
-def _await(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _BOUND
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {_BOUND:g} s: {what}")
-        time.sleep(0.1)
-
-
-def _broker(service: MeasuredService) -> str:
-    with suppress(TimeoutError):
-        return service.broker.url
-    return ""
+            files[source.name] = str(path)
+    return files
 
 
 def _alive(operator: Client) -> int:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from benchmarks.plain.sections import SETTINGS
+from benchmarks.plain.sections import plain_session
 
 _SCHEMA = "n long, sensor string, value double, at double"
 _HIGHEST = 100.0
@@ -29,10 +29,7 @@ _HIGHEST = 100.0
 
 def main(folder: Path, queries: Path, url: str) -> None:
     """Run all queries."""
-    builder = SparkSession.builder.master("local[*]")
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = plain_session("local[*]")
     session.sparkContext.setLogLevel("ERROR")
     broker = urlsplit(url)
     client = paho.Client(CallbackAPIVersion.VERSION2)

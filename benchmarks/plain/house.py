@@ -76,9 +76,9 @@ def _counted(at: int) -> Any:
     def counted(_key: object, pieces: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         (count,) = state.get if state.exists else (0,)
         for piece in pieces:
-            found = heated(at, piece.sort_values("time"))
-            yield found.assign(count=range(count + 1, count + 1 + len(found)))
-            count += len(found)
+            readings = heated(at, piece.sort_values("time"))
+            yield readings.assign(count=range(count + 1, count + 1 + len(readings)))
+            count += len(readings)
             state.update((count,))
 
     return counted

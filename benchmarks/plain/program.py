@@ -19,8 +19,8 @@ class PlainRun(NamedTuple):
 
 def run_program(name: str, *arguments: object) -> PlainRun:
     """Run a module of this folder that works sections off."""
-    found = printed_by(name, *arguments)
-    return PlainRun(found["seconds"], [tuple(each) for each in found["rows"]])
+    printed = printed_by(name, *arguments)
+    return PlainRun(printed["seconds"], [tuple(row) for row in printed["rows"]])
 
 
 def printed_by(name: str, *arguments: object) -> dict[str, Any]:
@@ -31,5 +31,5 @@ def printed_by(name: str, *arguments: object) -> dict[str, Any]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return printed

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from benchmarks.plain.sections import SETTINGS
+from benchmarks.plain.sections import SETTINGS, plain_session
 
 _AT_ONCE = 20_000
 _EVENTS = 20
@@ -31,10 +31,10 @@ class _Mean(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803 - Spark's names
         del timerValues
-        found = self._recent.get()
-        recent: list[float] = json.loads(found[0]) if found else []
-        for each in rows:
-            recent = [*recent, *each["amount"]][-10:]
+        kept = self._recent.get()
+        recent: list[float] = json.loads(kept[0]) if kept else []
+        for piece in rows:
+            recent = [*recent, *piece["amount"]][-10:]
         self._recent.update((json.dumps(recent),))
         yield pd.DataFrame({"user": [key[0]], "score": [sum(recent) / len(recent)]})
 
@@ -72,13 +72,12 @@ class _Restarted:
         made.write_text("".join(json.dumps({"user": user, "amount": user % 97}) + "\n" for user in users))
         made.rename(self._raw / made.name)
 
-    def _take(self, found: DataFrame, _batch: int) -> None:
-        self.rows += found.count()
+    def _take(self, outputs: DataFrame, _batch: int) -> None:
+        self.rows += outputs.count()
 
 
 def main(folder: Path, users: int, times: int) -> None:
     """Fill the state, then stop and start."""
-    builder = SparkSession.builder.master("local[2]")
     settings = {
         **SETTINGS,
         "spark.sql.shuffle.partitions": "2",
@@ -86,10 +85,7 @@ def main(folder: Path, users: int, times: int) -> None:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    session = plain_session("local[2]", settings)
     restarted = _Restarted(session, folder)
     query = restarted.start()
     for first in range(0, users, _AT_ONCE):

@@ -21,6 +21,16 @@ SETTINGS = {
 }
 
 
+def plain_session(master: str, settings: Mapping[str, str] = SETTINGS) -> SparkSession:
+    """A session of Spark that logs nothing."""
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
 class Section(NamedTuple):
     """A part of a data set, and how many events leave for it."""
 
@@ -34,17 +44,13 @@ Query = Callable[[SparkSession, str, int], DataFrame]
 
 def work_off(query: Query, sections: Iterable[tuple[int, Section]], folder: Path) -> None:
     """Run each section as another version of the query; print the seconds and the rows as JSON."""
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    session = plain_session("local[2]")
     raw = folder / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     rows: list[Sequence[Any]] = []
 
-    def take(found: DataFrame, _batch: int) -> None:
-        rows.extend(list(row) for row in found.collect())
+    def take(outputs: DataFrame, _batch: int) -> None:
+        rows.extend(list(row) for row in outputs.collect())
 
     begun, expected = time.perf_counter(), 0
     for at, section in sections:

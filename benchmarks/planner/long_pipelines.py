@@ -9,8 +9,8 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from benchmarks.instruments import Figures
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals
 from planning.pipelines.planned import joint_problem
 from planning.plan import OutOfTime
@@ -27,7 +27,6 @@ from planning.problem import (
     Vertex,
 )
 
-Found = dict[str, Any]
 _PLACES = (16, 32, 64, 128)
 _GOALS_S = {16: 1.0, 32: 2.0, 64: 5.0, 128: 10.0}
 _LIMITS_S = (0.5, 2.0, 10.0)
@@ -39,7 +38,7 @@ _NOTHING = Option(name="nothing", is_no_op=True)
 _SOURCE = Outlet("source")
 
 
-def long_pipelines(*, quick: bool) -> Found:
+def long_pipelines(*, quick: bool) -> Figures:
     """Seconds of each kind by places, and how far beyond its limit planning goes where there is no end to it."""
     places = _PLACES[:2] if quick else _PLACES
     return {
@@ -48,7 +47,7 @@ def long_pipelines(*, quick: bool) -> Found:
     }
 
 
-def _planned(problem: PlanningProblem, goal: float) -> Found:
+def _planned(problem: PlanningProblem, goal: float) -> Figures:
     begun, used = time.perf_counter(), time.process_time()
     plan = find_plan(problem, _CRITERIA)
     taken = time.perf_counter() - begun
@@ -57,13 +56,13 @@ def _planned(problem: PlanningProblem, goal: float) -> Found:
     return {"s": round(taken, 2), "cpu_s": round(time.process_time() - used, 2), "of_goal": round(taken / goal, 2)}
 
 
-def _late(problem: PlanningProblem, limit: float) -> Found:
+def _late(problem: PlanningProblem, limit: float) -> Figures:
     """The part of a limit that planning takes, and what it then has."""
     begun = time.perf_counter()
     end = begun + limit
     try:
         plan = find_plan(problem, _CRITERIA, left=lambda: end - time.perf_counter())
-        has = "nothing" if plan is None else [(each.value, each.bound) for each in plan.reached]
+        has = "nothing" if plan is None else [(level.value, level.bound) for level in plan.reached]
     except OutOfTime:
         has = "out of time"
     return {"of_limit": round((time.perf_counter() - begun) / limit, 3), "has": has}
@@ -112,15 +111,15 @@ def _module(draw: random.Random, number: int, requires: Constraint, ensures: Con
 def _walks(walks: Sequence[Sequence[str]]) -> list[RunningVertex]:
     """Tasks that run in rows below the source, one for each beginning of a row."""
     known: dict[tuple[str, ...], str] = {}
-    found: list[RunningVertex] = []
+    vertices: list[RunningVertex] = []
     for walk in walks:
         for at in range(len(walk)):
             row = tuple(walk[: at + 1])
             if row not in known:
                 known[row] = f"t{len(known)}"
                 above = Outlet(known[row[:-1]]) if at else _SOURCE
-                found.append(RunningVertex(id=known[row], computes=row[-1], inputs=(Inflow("in", (above,)),)))
-    return found
+                vertices.append(RunningVertex(id=known[row], computes=row[-1], inputs=(Inflow("in", (above,)),)))
+    return vertices
 
 
 def _steps(draw: random.Random, places: int) -> PlanningProblem:

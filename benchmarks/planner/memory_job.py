@@ -74,12 +74,12 @@ class MemoryJob:
 
     def left(self, batches: Batches) -> dict[str, list[dict[str, Any]]]:
         """Run some batches, and return the events that reach each sink."""
-        found: dict[str, list[dict[str, Any]]] = {sink: [] for sink in self._sinks.values()}
+        left: dict[str, list[dict[str, Any]]] = {sink: [] for sink in self._sinks.values()}
         for arrived in batches:
-            for each in self.run(arrived).emitted:
-                if each.events is not None and each.origin.instance in self._sinks:
-                    found[self._sinks[each.origin.instance]] += each.events.to_pylist()
-        return found
+            for emitted in self.run(arrived).emitted:
+                if emitted.events is not None and emitted.origin.instance in self._sinks:
+                    left[self._sinks[emitted.origin.instance]] += emitted.events.to_pylist()
+        return left
 
 
 def batches_of(scenario: MemoryScenario, seed: int, *, batches: int, rounds: int) -> Batches:
@@ -90,5 +90,5 @@ def batches_of(scenario: MemoryScenario, seed: int, *, batches: int, rounds: int
 
 def _arrived(scenario: MemoryScenario, rounds: Sequence[Mapping[str, Event]], at: int) -> Iterable[Arrived]:
     for name, schema in scenario.schemas.items():
-        rows = rows_of([each[name] for each in rounds], arrow_schema(schema))
+        rows = rows_of([events[name] for events in rounds], arrow_schema(schema))
         yield Arrived(name, at * len(rounds), len(rounds), at, packed(rows))

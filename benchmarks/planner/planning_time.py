@@ -4,13 +4,12 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any
 
+from benchmarks.instruments import Figures
 from planning.constraint import Equals
 from planning.planner import find_plan
 from planning.problem import Criterion, Goal, Inflow, Meeting, Option, Outlet, PlanningProblem, StateVariable, Vertex
 
-Found = dict[str, Any]
 STEPS = (1, 2, 4, 8, 16, 32, 64, 100, 200)
 ALTERNATIVES = (1, 2, 5, 10, 20, 35, 50)
 JOINS = (1, 2, 4, 8, 16, 32, 50)
@@ -19,17 +18,17 @@ _NOTHING = Option(name="nothing", is_no_op=True)
 _CRITERIA = (Criterion.COST, Criterion.NO_OPS)
 
 
-def planning_time(*, quick: bool) -> Found:
+def planning_time(*, quick: bool) -> Figures:
     """Milliseconds of planning, the median of some, and how they grow; of CPU, because the planner uses one core."""
     times = 3 if quick else 9
     every = 3 if quick else 1
-    found: Found = {
+    figures: Figures = {
         "steps_ms": {n: _median(_chain(n, 1), times) for n in STEPS[::every]},
         "alternatives_ms": {n: _median(_chain(_STEPS_OF_ALTERNATIVES, n), times) for n in ALTERNATIVES[::every]},
     }
     for meeting in Meeting:
-        found[f"joins_{meeting}_ms"] = {n: _median(joined_steps(n, meeting), times) for n in JOINS[::every]}
-    return found | {"growth": {name: _growth(each) for name, each in found.items() if name != "alternatives_ms"}}
+        figures[f"joins_{meeting}_ms"] = {n: _median(joined_steps(n, meeting), times) for n in JOINS[::every]}
+    return figures | {"growth": {name: _growth(taken) for name, taken in figures.items() if name != "alternatives_ms"}}
 
 
 def _median(problem: PlanningProblem, times: int) -> float:
@@ -45,7 +44,7 @@ def _median(problem: PlanningProblem, times: int) -> float:
 
 def _growth(taken: dict[int, float]) -> float:
     """The exponent of the growth: the slope of a line through the logarithms, from 8 on."""
-    points = [(math.log(n), math.log(each)) for n, each in taken.items() if n >= 8]  # noqa: PLR2004 - below, calls cost more than planning
+    points = [(math.log(n), math.log(milliseconds)) for n, milliseconds in taken.items() if n >= 8]  # noqa: PLR2004 - below, calls cost more than planning
     logs, times = [log for log, _ in points], [taken for _, taken in points]
     return round(statistics.linear_regression(logs, times).slope, 2) if len(points) > 1 else math.nan
 
@@ -91,6 +90,6 @@ def joined_steps(joins: int, meeting: Meeting) -> PlanningProblem:
             Vertex(id=f"p{at}{side}", inputs=(Inflow("in", last),), options=modules, meeting=meeting) for side in "ab"
         ]
         vertices += pair
-        last = tuple(stream for each in pair for stream in each.streams())
+        last = tuple(stream for vertex in pair for stream in vertex.streams())
     end = Vertex(id="end", inputs=(Inflow("in", last),), options=(Option(name="end"),), meeting=meeting)
     return _problem(joins, [*vertices, end], end.streams())

@@ -10,10 +10,11 @@ import json
 import random
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
+from benchmarks.documents import row_document
 from benchmarks.drawn_dataflows import CATALOGUE, Shape, registered
+from benchmarks.instruments import Figures
 from dags import Dataflow, canonicalise
 from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
@@ -22,7 +23,6 @@ from planning.pipelines.planned import plan_pipeline
 from planning.pipelines.reader import Surroundings, nothing_runs, read_pipeline
 from planning.problem import Criterion, RunningVertex
 
-Found = dict[str, Any]
 _SHAPE = Shape(sources=5)
 _FIELDS = ("temperature", "humidity", "light")
 _ALTERNATIVES = 6
@@ -34,22 +34,22 @@ _EITHER_WAY = {"source", "output"}
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def reuse(*, quick: bool) -> Found:
+def reuse(*, quick: bool) -> Figures:
     """Tasks that run at the end, both ways, for the same documents of each kind."""
     many = 20 if quick else 100
-    found: Found = {"documents": many}
+    figures: Figures = {"documents": many}
     for name, drawn in (("narrow", _narrow), ("open", _open)):
         draw = random.Random(1)
-        found[name] = _compared([drawn(draw, number) for number in range(many)])
-    return found
+        figures[name] = _compared([drawn(draw, number) for number in range(many)])
+    return figures
 
 
-def _compared(documents: Sequence[bytes]) -> Found:
+def _compared(documents: Sequence[bytes]) -> Figures:
     modules = _repository()
-    alone, together = (_running(documents, modules, for_reuse=each) for each in (False, True))
-    found = {"alone": len(alone), "for_reuse": len(together), "ratio": round(len(together) / len(alone), 3)}
-    alone, together = ([each for each in tasks if each not in _EITHER_WAY] for tasks in (alone, together))
-    return found | {
+    alone, together = (_running(documents, modules, for_reuse=for_reuse) for for_reuse in (False, True))
+    figures = {"alone": len(alone), "for_reuse": len(together), "ratio": round(len(together) / len(alone), 3)}
+    alone, together = ([kind for kind in tasks if kind not in _EITHER_WAY] for tasks in (alone, together))
+    return figures | {
         "between_alone": len(alone),
         "between_for_reuse": len(together),
         "between_ratio": round(len(together) / len(alone), 3),
@@ -57,12 +57,12 @@ def _compared(documents: Sequence[bytes]) -> Found:
 
 
 def _repository() -> list[Module]:
-    found = []
+    modules = []
     for field in _FIELDS:
         for kind, need in _NEEDS.items():
             for at in range(_ALTERNATIVES):
                 name, config = _task(kind, field, at)
-                variables = {f"{each}-{field}": [True] for each in _NEEDS}
+                variables = {f"{name}-{field}": [True] for name in _NEEDS}
                 form = {
                     "name": f"{kind}-{field}-{at}",
                     "version": 1,
@@ -75,8 +75,8 @@ def _repository() -> list[Module]:
                     "cost": 0.01 * (1 + at),
                     "quality": at,
                 }
-                found.append(read_module(json.dumps(form), CATALOGUE))
-    return found
+                modules.append(read_module(json.dumps(form), CATALOGUE))
+    return modules
 
 
 def _task(kind: str, field: str, at: int) -> tuple[str, dict[str, Any]]:
@@ -92,9 +92,9 @@ def _narrow(draw: random.Random, number: int) -> bytes:
     field = draw.choice(_FIELDS)
     last = draw.choice(["smooth", "mean"])
     offered = [
-        each
+        module
         for kind in _NEEDS
-        for each in draw.sample([f"{kind}-{field}-{at}" for at in range(_ALTERNATIVES)], _OFFERED)
+        for module in draw.sample([f"{kind}-{field}-{at}" for at in range(_ALTERNATIVES)], _OFFERED)
     ]
     return _document(draw, number, [{"modules": offered}] * len(_NEEDS), {f"{last}-{field}": True}, "cost")
 
@@ -103,30 +103,23 @@ def _open(draw: random.Random, number: int) -> bytes:
     kinds = list(_NEEDS)
     first, *others = draw.sample(_FIELDS, draw.randint(1, 2))
     # An average leaves no other field, so there is one at most.
-    goals = {f"{draw.choice(kinds)}-{first}": True} | {f"{draw.choice(kinds[:-1])}-{each}": True for each in others}
+    goals = {f"{draw.choice(kinds)}-{first}": True} | {f"{draw.choice(kinds[:-1])}-{other}": True for other in others}
     places = sum(1 + kinds.index(goal.split("-")[0]) for goal in goals)
     return _document(draw, number, [{}] * places, goals, draw.choice(["cost", "quality"]))
 
 
 def _document(
-    draw: random.Random, number: int, points: Sequence[Found], goals: Mapping[str, bool], prefer: str
+    draw: random.Random, number: int, points: Sequence[Figures], goals: Mapping[str, bool], prefer: str
 ) -> bytes:
     """Some places in a row below one of the sources."""
-    places = [f"p{at}" for at in range(len(points))]
-    return json.dumps(
-        {
-            "version": 1,
-            "name": f"goal {number}",
-            "tasks": [
-                {"id": "source", "type": "source", "config": {"source": f"s{draw.randrange(_SHAPE.sources)}"}},
-                *({"id": place, "point": point} for place, point in zip(places, points, strict=True)),
-                {"id": "out", "type": "output"},
-            ],
-            "streams": [{"from": a, "to": b} for a, b in pairwise(["source", *places, "out"])],
-            "goals": [{"holds": {name: value}} for name, value in goals.items()],
-            "prefer": [prefer],
-        }
-    ).encode()
+    document = row_document(
+        f"goal {number}",
+        f"s{draw.randrange(_SHAPE.sources)}",
+        {f"p{at}": {"point": point} for at, point in enumerate(points)},
+        goals=[{"holds": {name: value}} for name, value in goals.items()],
+        prefer=[prefer],
+    )
+    return json.dumps(document).encode()
 
 
 def _running(documents: Sequence[bytes], modules: Sequence[Module], *, for_reuse: bool) -> list[str]:

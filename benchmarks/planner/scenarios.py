@@ -1,13 +1,11 @@
 """Scenarios of pipelines: how long each takes to plan, and what its plan costs at run time against plain tasks."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
+from benchmarks.instruments import Figures, scratch_folder
 from benchmarks.planner.memory_job import Batches, MemoryJob, batches_of
 from dags import Dataflow, InvalidDocument
 from planning.pipelines.reader import NO_OP, Surroundings
@@ -20,7 +18,6 @@ from workloads.pipelines.scenario import (
     surroundings_of,
 )
 
-Found = dict[str, Any]
 _ROUNDS = 1_000
 """In a batch."""
 _WARM = 2
@@ -29,12 +26,12 @@ _TIMES = 9
 """Each is planned so often."""
 
 
-def scenarios(*, quick: bool) -> Found:
+def scenarios(*, quick: bool) -> Figures:
     """Of each scenario: CPU-ms of planning and of the slowest fallback, CPU-µs per event both ways, and their ratio."""
     return {name: _measured(load_scenario(name), batches=6 if quick else 30) for name in SCENARIOS}
 
 
-def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
+def _measured(scenario: PipelineScenario, *, batches: int) -> Figures:
     around = surroundings_of(scenario)
     planned, planning = planned_scenario(scenario.pipeline, around), list[float]()
     for _ in range(_TIMES):
@@ -60,7 +57,7 @@ def _measured(scenario: PipelineScenario, *, batches: int) -> Found:
         "fallbacks": len(fallbacks),
         "fallback_ms": round(max(fallbacks) * 1_000, 1),
         "events": per_batch * batches,
-        **{f"{way}_us": round(statistics.median(each) / per_batch * 1e6, 2) for way, each in taken.items()},
+        **{f"{way}_us": round(statistics.median(seconds) / per_batch * 1e6, 2) for way, seconds in taken.items()},
         "ratio": round(statistics.median(ratios), 3),
     }
 
@@ -78,11 +75,11 @@ def _fallback(scenario: PipelineScenario, around: Surroundings) -> float | None:
 def _taken(scenario: PipelineScenario, flows: Mapping[str, Dataflow], events: Batches) -> dict[str, list[float]]:
     """Seconds of CPU of each batch but the first ones, of each dataflow. They take turns at being the first."""
     taken: dict[str, list[float]] = {way: [] for way in flows}
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        jobs = {way: MemoryJob(Path(folder) / way, scenario, flow) for way, flow in flows.items()}
+    with scratch_folder() as folder:
+        jobs = {way: MemoryJob(folder / way, scenario, flow) for way, flow in flows.items()}
         for at, arrived in enumerate(events):
             for way in sorted(jobs, reverse=at % 2 == 1):
                 begun = time.process_time()
                 jobs[way].run(arrived)
                 taken[way].append(time.process_time() - begun)
-    return {way: each[_WARM:] for way, each in taken.items()}
+    return {way: seconds[_WARM:] for way, seconds in taken.items()}

@@ -9,11 +9,10 @@ Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from benchmarks.instruments import Figures, report, scratch_folder
 from benchmarks.reception.backlog import Backlog, payloads, received
 from benchmarks.reception.process import PLAIN_LOOP
 from benchmarks.reception.steps import steps
@@ -24,31 +23,32 @@ _PROJECT = Path(__file__).resolve().parents[2]
 _VERSIONS = {"5": 5, "3.1.1": 4}
 _PER_ARRAY = 100
 _ROUNDS = 3
-Found = dict[str, Any]
 
 
 def main(*, quick: bool, before: Path | None) -> None:
     """Measure every way with every broker."""
     messages = 20_000 if quick else 60_000
     ways = {"braid": _PROJECT, **({} if before is None else {"before": before}), PLAIN_LOOP: _PROJECT}
-    details: Found = {}
+    details: Figures = {}
     for kind, version in _brokers():
-        for name, events, each in (("one event a message", messages, 1), ("arrays", 10 * messages, _PER_ARRAY)):
-            backlog = Backlog(kind=kind, version=_VERSIONS[version], payloads=payloads(events, each), events=events)
+        for name, events, per_message in (("one event a message", messages, 1), ("arrays", 10 * messages, _PER_ARRAY)):
+            backlog = Backlog(
+                kind=kind, version=_VERSIONS[version], payloads=payloads(events, per_message), events=events
+            )
             about = f"{kind}, MQTT {version}, {name}"
-            details[about] = _report(about, _compared(backlog, ways))
+            details[about] = report(about, _compared(backlog, ways))
     alone = {
-        name: _report(f"steps, {name}", steps(each)) for name, each in (("one event a message", 1), ("arrays", 100))
+        name: report(f"steps, {name}", steps(per_message))
+        for name, per_message in (("one event a message", 1), ("arrays", 100))
     }
-    by_way = {
-        name: {way: each["us_per_event"]["all"] for way, each in details[name].items()} for name in list(details)[:2]
-    }
+    by_way = {name: {way: _cpu(figures) for way, figures in details[name].items()} for name in list(details)[:2]}
     result = {
         "receive_per_core": {
-            name: {way: round(1e6 / micro) for way, micro in each.items()} for name, each in by_way.items()
+            name: {way: round(1e6 / micro) for way, micro in costs.items()} for name, costs in by_way.items()
         },
         "times": {
-            name: {way: round(micro / each["braid"], 2) for way, micro in each.items()} for name, each in by_way.items()
+            name: {way: round(micro / costs["braid"], 2) for way, micro in costs.items()}
+            for name, costs in by_way.items()
         },
         "steps_us_per_event": alone,
         "details": details,
@@ -62,27 +62,22 @@ def _brokers() -> Iterator[tuple[BrokerKind, str]]:
     yield "embedded", "5"
 
 
-def _compared(backlog: Backlog, ways: dict[str, Path]) -> dict[str, Found]:
-    rounds: dict[str, list[Found]] = {way: [] for way in ways}
+def _compared(backlog: Backlog, ways: dict[str, Path]) -> dict[str, Figures]:
+    rounds: dict[str, list[Figures]] = {way: [] for way in ways}
     for number in range(_ROUNDS):
         for way, checkout in ways.items():
             if way == PLAIN_LOOP and number:
                 continue
-            with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-                rounds[way].append(received(backlog, way, checkout, Path(folder)))
-    return {way: sorted(each, key=_cpu)[len(each) // 2] for way, each in rounds.items()}
+            with scratch_folder() as folder:
+                rounds[way].append(received(backlog, way, checkout, folder))
+    return {way: sorted(runs, key=_cpu)[len(runs) // 2] for way, runs in rounds.items()}
 
 
-def _cpu(found: Found) -> float:
-    cpu: float = found["us_per_event"]["all"]
+def _cpu(figures: Figures) -> float:
+    cpu: float = figures["us_per_event"]["all"]
     return cpu
 
 
-def _report(what: str, found: Any) -> Any:
-    print(f"{what}: {json.dumps(found)}", flush=True)
-    return found
-
-
 if __name__ == "__main__":
-    rest = [each for each in sys.argv[1:] if each != "--quick"]
+    rest = [argument for argument in sys.argv[1:] if argument != "--quick"]
     main(quick="--quick" in sys.argv[1:], before=Path(rest[0]).resolve() if rest else None)

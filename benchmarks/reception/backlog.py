@@ -35,10 +35,10 @@ class Backlog:
 
 def payloads(events: int, per_message: int) -> list[bytes]:
     """Raw events, as messages."""
-    each = [{"sensor": f"s{number % 50}", "t": float(number % 100), "sent": 0.0} for number in range(events)]
+    sent = [{"sensor": f"s{number % 50}", "t": float(number % 100), "sent": 0.0} for number in range(events)]
     if per_message == 1:
-        return [json.dumps(event).encode() for event in each]
-    return [json.dumps(each[at : at + per_message]).encode() for at in range(0, events, per_message)]
+        return [json.dumps(event).encode() for event in sent]
+    return [json.dumps(sent[at : at + per_message]).encode() for at in range(0, events, per_message)]
 
 
 def received(backlog: Backlog, way: str, checkout: Path, folder: Path) -> dict[str, Any]:
@@ -64,11 +64,11 @@ def received(backlog: Backlog, way: str, checkout: Path, folder: Path) -> dict[s
             taken = sum(spends()[:2])
             process.stdin.write("\n")
             process.stdin.flush()
-            found: dict[str, Any] = json.loads(process.stdout.readline())
+            figures: dict[str, Any] = json.loads(process.stdout.readline())
             handed_on = sum(spends()[:2])
     messages = len(backlog.payloads)
     return {
-        **found,
+        **figures,
         "broker_us_per_message": {
             "takes": round(1e6 * (taken - before) / messages, 2),
             "hands on": round(1e6 * (handed_on - taken) / messages, 2),

@@ -62,13 +62,13 @@ def main(way: str, url: str, version: str, place: str, count: str) -> None:
 
 def _cpu() -> dict[str, float]:
     """Seconds of CPU: of the whole process, and of its threads by what they do."""
-    found = {"all": time.process_time()}
-    names = {each.native_id: each.name for each in threading.enumerate()}
-    for each in psutil.Process().threads():
-        name = names.get(each.id, "")
+    cpu = {"all": time.process_time()}
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    for used in psutil.Process().threads():
+        name = names.get(used.id, "")
         part = "reads packets" if name.startswith("paho") else "spools" if name.startswith("receives") else "else"
-        found[part] = found.get(part, 0.0) + each.user_time + each.system_time
-    return found
+        cpu[part] = cpu.get(part, 0.0) + used.user_time + used.system_time
+    return cpu
 
 
 def _braid(address: Address, protocol: MQTTProtocolVersion, folder: Path, spool: Spool) -> Callable[[], Any]:
@@ -121,11 +121,11 @@ def _plain(address: Address, protocol: MQTTProtocolVersion, spool: Spool) -> Cal
             while not stopped.wait(_GROUPING if len(waiting) < _MOST_UNACKNOWLEDGED else 0):
                 if group := waiting[:]:
                     del waiting[: len(group)]
-                    events = [event for each in group for event in _events(bytes(each.payload))]
+                    events = [event for message in group for event in _events(bytes(message.payload))]
                     batch = pa.RecordBatch.from_pylist(events)
                     spool.append([Item(count=len(batch), stamp=0, payload=packed(batch))])
-                    for each in group:
-                        client.ack(each.mid, each.qos)
+                    for message in group:
+                        client.ack(message.mid, message.qos)
 
         client.connect(address.host, address.port, **session)
         client.loop_start()

@@ -1,14 +1,13 @@
 """The steps of receiving, each alone: microseconds per event."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from benchmarks.instruments import scratch_folder
 from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
@@ -28,16 +27,16 @@ def steps(per_message: int) -> dict[str, float]:
     batch, _ = events_in(messages, schema)
     item = Item(count=_EVENTS, stamp=0, payload=packed(batch))
     read = partial(usual_messages, protocol=MQTTProtocolVersion.MQTTv5, first_token=0, most=_EVENTS)
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
-        spool = Spool(Path(folder), most_bytes=1 << 40)
-        found = {
+    with scratch_folder() as folder:
+        spool = Spool(folder, most_bytes=1 << 40)
+        microseconds = {
             "packets": _timed(lambda: read(packets, 0)),
             "JSON to Arrow": _timed(lambda: events_in(messages, schema)),
             "Arrow to bytes": _timed(lambda: packed(batch)),
             "file": _timed(lambda: spool.append([item])),
         }
         spool.close()
-    return found
+    return microseconds
 
 
 def _packet(payload: bytes, mid: int) -> bytes:

@@ -8,11 +8,9 @@ compared with that one. Prints a line per measurement; the last is one JSON obje
 
 import json
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
-from benchmarks.engine_without_host import alone
+from benchmarks.instruments import alone, report, scratch_folder
 from benchmarks.manager_test_bed import SERVICE_PACE
 from benchmarks.reconfiguration.delays import over_cost, over_rate, rows
 from benchmarks.reconfiguration.installation import installed
@@ -28,14 +26,13 @@ _QUICK_PACE = 0.2
 
 def main(checkout: Path | None, *, quick: bool) -> None:
     """Measure everything; quickly, with fewer rows, points and samples."""
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder, installed(Path(folder) / "types"):
-        root = Path(folder)
+    with scratch_folder() as root, installed(root / "types"):
         paces = {
             str(pace): report(f"one job, pace {pace} s", one_job(root / f"one-{pace}", pace, 10 if quick else 60))
             for pace in (SERVICE_PACE, _QUICK_PACE)
         }
-        found = {
-            "one_job_ms": {pace: {"p50": each["p50"], "p99": each["p99"]} for pace, each in paces.items()},
+        figures = {
+            "one_job_ms": {pace: {"p50": delays["p50"], "p99": delays["p99"]} for pace, delays in paces.items()},
             "state_mb_per_s": report("state", alone(state_speed, 0))["mb_per_s"],
             "sections": report("sections", side_by_side(root, quick=quick)),
             "invalid_outputs": report("invalid outputs", mixed_outputs(root / "mixed")),
@@ -45,16 +42,10 @@ def main(checkout: Path | None, *, quick: bool) -> None:
             "rows": rows(root / "rows", quick=quick),
         }
         if checkout is not None:
-            found["overhead_idle"] = report("overhead", overhead(root / "overhead", checkout, quick=quick))["ratio"]
-    print(json.dumps(found))
-
-
-def report(name: str, found: Any) -> Any:
-    """Print a line, and hand the figures on."""
-    print(f"{name}: {json.dumps(found)}", flush=True)
-    return found
+            figures["overhead_idle"] = report("overhead", overhead(root / "overhead", checkout, quick=quick))["ratio"]
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    others = [Path(each) for each in sys.argv[1:] if each != "--quick"]
+    others = [Path(argument) for argument in sys.argv[1:] if argument != "--quick"]
     main(next(iter(others), None), quick="--quick" in sys.argv[1:])

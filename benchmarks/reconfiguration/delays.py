@@ -5,16 +5,15 @@ import statistics
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, serving
+from benchmarks.instruments import Figures, report
+from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import RunningWorkflow
 from benchmarks.reconfiguration.workflows import WORKFLOWS
 from manager.client import Client
 from merge.reconfiguration.switches import Scheduler
 
-Found = dict[str, Any]
 _ROW_PACE = 0.1
 """So quick that no two tasks fit into one job."""
 _SLOW_MS = 10.0
@@ -31,38 +30,32 @@ _COSTS = (5.0, 15.0, 25.0)
 """Milliseconds for each event, at the middle rate; a task that needs more than twelve falls behind."""
 
 
-def rows(folder: Path, *, quick: bool) -> list[Found]:
+def rows(folder: Path, *, quick: bool) -> list[Figures]:
     """The delay of each row by each scheduler, in milliseconds.
 
     Rows of different workflows take turns, so that those of one are far apart without a wait.
     """
-    found: list[Found] = []
-    with serving(folder, pace=_ROW_PACE) as service:
-        service.start()
-        service.listen()
-        service.events = {}
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
-            work = work_of(_SLOW_MS)
-            workflows = WORKFLOWS[3:] if quick else WORKFLOWS
-            running = [RunningWorkflow(service, ann, operator, each, work) for each in workflows]
-            for each in running:
-                each.burst(10)
-                each.drain()
-            for at in range(1 if quick else max(len(each.rows) for each in workflows)):
-                turn = [each for each in running if at < len(each.workflow.rows)]
-                made = [{"workflow": each.workflow.name, "changed": each.workflow.rows[at]} for each in turn]
-                # Epochs pass through everything, so what is still on proof does not matter to them.
-                for scheduler in (Scheduler.FRIES, Scheduler.UNPRUNED, Scheduler.EPOCH):
-                    for each, row in zip(turn, made, strict=True):
-                        if scheduler is not Scheduler.UNPRUNED or each.workflow.is_pruned:
-                            _measure(each, row, scheduler)
-                for row in made:
-                    print(f"row: {row}", flush=True)
-                found += made
-    return found
+    figures: list[Figures] = []
+    with attended_service(folder, pace=_ROW_PACE) as (service, ann, operator):
+        work = work_of(_SLOW_MS)
+        workflows = WORKFLOWS[3:] if quick else WORKFLOWS
+        running = [RunningWorkflow(service, ann, operator, workflow, work) for workflow in workflows]
+        for one in running:
+            one.burst(10)
+            one.drain()
+        for at in range(1 if quick else max(len(workflow.rows) for workflow in workflows)):
+            turn = [one for one in running if at < len(one.workflow.rows)]
+            made = [{"workflow": one.workflow.name, "changed": one.workflow.rows[at]} for one in turn]
+            # Epochs pass through everything, so what is still on proof does not matter to them.
+            for scheduler in (Scheduler.FRIES, Scheduler.UNPRUNED, Scheduler.EPOCH):
+                for one, row in zip(turn, made, strict=True):
+                    if scheduler is not Scheduler.UNPRUNED or one.workflow.is_pruned:
+                        _measure(one, row, scheduler)
+            figures += [report("row", row) for row in made]
+    return figures
 
 
-def _measure(running: RunningWorkflow, row: Found, scheduler: Scheduler) -> None:
+def _measure(running: RunningWorkflow, row: Figures, scheduler: Scheduler) -> None:
     if scheduler is not Scheduler.EPOCH:
         running.prove()
     begun = time.perf_counter()
@@ -77,7 +70,7 @@ def _measure(running: RunningWorkflow, row: Found, scheduler: Scheduler) -> None
         row["unpruned_components"] = components
 
 
-def over_rate(folder: Path, *, quick: bool) -> list[Found]:
+def over_rate(folder: Path, *, quick: bool) -> list[Figures]:
     """Figure 15: delays of the inference behind ten seconds of so many events a second."""
     return [
         {"per_second": rate, **_behind(folder.with_name(f"{folder.name}-rate{rate}"), rate, _COST_MS)}
@@ -85,7 +78,7 @@ def over_rate(folder: Path, *, quick: bool) -> list[Found]:
     ]
 
 
-def over_cost(folder: Path, *, quick: bool) -> list[Found]:
+def over_cost(folder: Path, *, quick: bool) -> list[Figures]:
     """Figure 16: delays of the inference that needs so many milliseconds for each event."""
     return [
         {"ms_per_event": cost, **_behind(folder.with_name(f"{folder.name}-cost{cost:g}"), _RATE, cost)}
@@ -93,16 +86,12 @@ def over_cost(folder: Path, *, quick: bool) -> list[Found]:
     ]
 
 
-def _behind(folder: Path, rate: float, cost: float) -> Found:
-    with serving(folder, pace=SERVICE_PACE) as service:
-        service.start()
-        service.listen()
-        service.events = {}
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
-            return _steady(service, ann, operator, rate, cost)
+def _behind(folder: Path, rate: float, cost: float) -> Figures:
+    with attended_service(folder) as (service, ann, operator):
+        return _steady(service, ann, operator, rate, cost)
 
 
-def _steady(service: MeasuredService, ann: Client, operator: Client, rate: float, cost: float) -> Found:
+def _steady(service: MeasuredService, ann: Client, operator: Client, rate: float, cost: float) -> Figures:
     running = RunningWorkflow(service, ann, operator, WORKFLOWS[0], work_of(cost))
     running.burst(10)
     running.drain()

@@ -7,17 +7,17 @@ as the service does, with a marker from the first job to the second.
 import json
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from benchmarks.engine_plans import HOST, topic
-from benchmarks.engine_test_bed import Bed, test_bed
+from benchmarks.engine_test_bed import Bed
+from benchmarks.instruments import Figures
 from benchmarks.reconfiguration.installation import work_of
 from dags import Kind
 from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Subscribed, Supply, Switch
 
-Found = dict[str, Any]
 _FEW, _EVENTS = 10, 1_500
 _BEFORE = 3.0
 """Seconds of work before the switch."""
@@ -26,13 +26,13 @@ _FIRST_MS, _SECOND_MS = 4.0, 8.0
 _FIRST, _SECOND = "first", "second"
 
 
-def mixed_outputs(folder: Path) -> Found:
+def mixed_outputs(folder: Path) -> Figures:
     """The outputs of each way to switch: all, and those that are mixed."""
-    with test_bed(folder) as bed:
+    with closing(Bed(folder)) as bed:
         return {"naive": _outputs(bed, 100, marked=False), "fries": _outputs(bed, 200, marked=True)}
 
 
-def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
+def _outputs(bed: Bed, base: int, *, marked: bool) -> Figures:
     before, after = _plans(base, 1), _plans(base, 2)
     bed.run(*before)
     output = after[1].deliveries[0].dataflow
@@ -51,7 +51,7 @@ def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
     for plan in reversed(after):
         bed.send(plan)
     bed.wait(lambda: len(_events(bed, output)) >= _FEW + _EVENTS)
-    made = Counter((each["a"], each["b"]) for each in _events(bed, output))
+    made = Counter((event["a"], event["b"]) for event in _events(bed, output))
     bed.end(*(plan.job for plan in after))
     return {
         "outputs": made.total(),
@@ -65,8 +65,8 @@ def _send(bed: Bed, job: str, many: int) -> None:
         bed.client.publish(topic(job), json.dumps({"n": number}).encode())
 
 
-def _events(bed: Bed, output: str) -> list[Found]:
-    return [event for each in list(bed.outputs[output]) for event in json.loads(each.payload)["events"]]
+def _events(bed: Bed, output: str) -> list[Figures]:
+    return [event for message in list(bed.outputs[output]) for event in json.loads(message.payload)["events"]]
 
 
 def _plans(base: int, version: int) -> tuple[Plan, Plan]:

@@ -10,20 +10,19 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
-from typing import Any
 
+from benchmarks.documents import rate_source
+from benchmarks.instruments import Figures
 from benchmarks.manager_live import chain
 from benchmarks.manager_test_bed import MeasuredService
-from manager.answers.sources import SourceForm
 from manager.client import Client
 from workloads.replay.measurement import cores_between
 
-Found = dict[str, Any]
 _PER_SECOND = 50.0
 _DATAFLOWS = 4
 
 
-def overhead(folder: Path, checkout: Path, *, quick: bool) -> Found:
+def overhead(folder: Path, checkout: Path, *, quick: bool) -> Figures:
     """The ratio of the cores that both take, over some whiles."""
     whiles, seconds, warm = (3, 10.0, 20.0) if quick else (8, 20.0, 60.0)
     with ExitStack() as stack:
@@ -34,36 +33,31 @@ def overhead(folder: Path, checkout: Path, *, quick: bool) -> Found:
         )
         # A JVM becomes faster over its first hundreds of batches.
         time.sleep(warm)
-        found = []
+        cores = []
         for _ in range(whiles):
             before = this.reading(), other.reading()
             time.sleep(seconds)
             after = this.reading(), other.reading()
-            found.append([sum(cores_between(*each).values()) for each in zip(before, after, strict=True)])
+            cores.append([sum(cores_between(*readings).values()) for readings in zip(before, after, strict=True)])
     return {
-        "ratio": round(statistics.median(mine / theirs for mine, theirs in found), 3),
-        "ratios": [round(mine / theirs, 3) for mine, theirs in found],
-        "cores": round(statistics.median(mine for mine, _ in found), 3),
+        "ratio": round(statistics.median(mine / theirs for mine, theirs in cores), 3),
+        "ratios": [round(mine / theirs, 3) for mine, theirs in cores],
+        "cores": round(statistics.median(mine for mine, _ in cores), 3),
     }
 
 
 @contextmanager
 def _running(folder: Path, checkout: Path) -> Iterator[MeasuredService]:
     """A service of one checkout, with dataflows in jobs of their own."""
-    folder.mkdir(parents=True)
-    service = MeasuredService(folder, placement="launch")
-    try:
+    with MeasuredService(folder, placement="launch") as service:
         _start(service, checkout)
         service.listen()
         with Client(service.url, service.admit("ann")) as ann:
             for at in range(_DATAFLOWS):
-                connection = {"kind": "rate", "per_second": _PER_SECOND}
-                ann.register_source(SourceForm.model_validate({"name": f"numbers{at}", "connection": connection}))
+                ann.register_source(rate_source(f"numbers{at}", _PER_SECOND))
                 flow = ann.submit(chain(f"numbers{at}", 1, 2, 3))
                 service.first_output(flow.outputs[0].topic)
         yield service
-    finally:
-        service.close()
 
 
 def _start(service: MeasuredService, checkout: Path) -> None:

@@ -5,15 +5,17 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.documents import topic_source
+from benchmarks.instruments import awaited
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.reconfiguration.workflows import PAYMENT, Workflow
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.answers.sources import SourceForm
+from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.client import Client
 from merge.reconfiguration.switches import Scheduler
 
 _BOUND = 300.0
 _USERS = 50
+_UNDER_WAY = {ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING}
 
 
 class RunningWorkflow:
@@ -27,12 +29,7 @@ class RunningWorkflow:
         self._generation = 0
         self._proving: list[str] = []
         for name in workflow.sources:
-            topic = workflow.source(name)
-            ann.register_source(
-                SourceForm.model_validate(
-                    {"name": topic, "connection": {"kind": "topic", "topic": topic}, "schema": PAYMENT}
-                )
-            )
+            ann.register_source(topic_source(workflow.source(name), PAYMENT))
         self._flow = ann.submit(workflow.document(work))
         wait_until_runs(ann, self._flow.id)
 
@@ -44,20 +41,12 @@ class RunningWorkflow:
                 self._service.publish(self.workflow.source(name), json.dumps(event).encode())
             self._sent += 1
 
-    @property
-    def left(self) -> int:
-        """The events that left so far."""
-        came = (self._service.events or {}).get(self._flow.outputs[0].topic, ())
-        return sum(len(each) for _, each in came)
-
     def drain(self) -> float:
         """Wait until every event has left; when the last one did."""
-
-        def last() -> float | None:
-            came = (self._service.events or {}).get(self._flow.outputs[0].topic, [])
-            return came[-1][0] if self.left >= self._sent * self.workflow.leaving else None
-
-        return self._service.wait(last, f"all events of {self.workflow.name} to have left")
+        came = self._service.events[self._flow.outputs[0].topic]
+        due = self._sent * self.workflow.leaving
+        what = f"all events of {self.workflow.name} to have left"
+        return self._service.wait(lambda: came[-1][0] if len(came) >= due else None, what)
 
     def prove(self) -> None:
         """Wait until earlier reconfigurations are done: a task that is on proof counts as if it changed again."""
@@ -80,24 +69,16 @@ class RunningWorkflow:
         return took, ", ".join(f"{{{' '.join(component.tasks)}}}" for component in ended.scope.components)
 
 
-def settled(client: Client, flow: str, number: str) -> Any:
+def settled(client: Client, flow: str, number: str) -> ReconfigurationAnswer:
     """The reconfiguration, once it has switched."""
-    until = time.monotonic() + _BOUND
-    while (answer := client.reconfiguration(flow, number)).state in {
-        ReconfigurationState.WAITING,
-        ReconfigurationState.PREPARING,
-        ReconfigurationState.SWITCHING,
-    }:
-        if time.monotonic() > until:
-            raise TimeoutError(f"not within {_BOUND:g} s: {answer}")
-        time.sleep(0.02)
-    return answer
+
+    def look() -> ReconfigurationAnswer | None:
+        answer = client.reconfiguration(flow, number)
+        return None if answer.state in _UNDER_WAY else answer
+
+    return awaited(look, f"the switch of {flow}", within=_BOUND, every=0.02)
 
 
 def wait_until_runs(client: Client, flow: str) -> None:
     """Wait until a dataflow runs."""
-    until = time.monotonic() + _BOUND
-    while client.dataflow(flow).state != "running":
-        if time.monotonic() > until:
-            raise TimeoutError(f"{flow} does not run")
-        time.sleep(0.05)
+    awaited(lambda: client.dataflow(flow).state == "running", f"{flow} to run", within=_BOUND)

@@ -8,18 +8,16 @@ as a program that ends and is started anew, which is the usual one.
 import json
 import time
 from pathlib import Path
-from typing import Any
 
-from benchmarks.manager_test_bed import serving
+from benchmarks.instruments import Figures
+from benchmarks.manager_test_bed import attended_service
 from benchmarks.plain.program import run_program
 from benchmarks.plain.scores import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.client import Client
 
-Found = dict[str, Any]
 Outputs = list[tuple[int, int, float]]
 """The number of each event, the config that it met, and its score."""
 _SECTIONS = 80
@@ -27,7 +25,7 @@ _ANEW = 8
 """The sections of the program that is started anew; the time of all is estimated from these."""
 
 
-def side_by_side(folder: Path, *, quick: bool) -> Found:
+def side_by_side(folder: Path, *, quick: bool) -> Figures:
     """All three: their times, and whether their outputs are equal, event for event."""
     sections = 10 if quick else _SECTIONS
     anew = 2 if quick else _ANEW
@@ -50,26 +48,18 @@ def side_by_side(folder: Path, *, quick: bool) -> Found:
 
 def _reconfigured(folder: Path, sections: int) -> tuple[float, Outputs]:
     """The seconds of all sections on a service, and the outputs."""
-    with serving(folder, pace=0.2) as service:
-        service.start()
-        service.listen()
-        service.events = {}
-        with Client(service.url, service.admit("ann")) as ann:
-            SteadyEvents(service, 1.0).register(ann)
-            flow = ann.submit(document("sections", "bench:inference", {"window": RECENT, "generation": 0}))
-            wait_until_runs(ann, flow.id)
-            topic = flow.outputs[0].topic
-
-            def left() -> list[Found]:
-                return [event for _, events in (service.events or {}).get(topic, ()) for event in events]
-
-            begun = time.perf_counter()
-            for at in range(sections):
-                if at:
-                    patch = {"config": {"generation": at}}
-                    settled(ann, flow.id, ann.reconfigure(flow.id, ReconfigurationForm(tasks={"task": patch})).id)
-                for event in section(at):
-                    service.publish(SteadyEvents.TOPIC, json.dumps({**event, "time": 0}).encode())
-                service.wait(lambda at=at: len(left()) >= (at + 1) * EVENTS_OF_SECTION or None, "a section")  # type: ignore[misc]
-            took = time.perf_counter() - begun
-            return took, [(event["n"], event["generation"], event["score"]) for event in left()]
+    with attended_service(folder, pace=0.2) as (service, ann, _):
+        SteadyEvents(service, 1.0).register(ann)
+        flow = ann.submit(document("sections", "bench:inference", {"window": RECENT, "generation": 0}))
+        wait_until_runs(ann, flow.id)
+        left = service.events[flow.outputs[0].topic]
+        begun = time.perf_counter()
+        for at in range(sections):
+            if at:
+                patch = {"config": {"generation": at}}
+                settled(ann, flow.id, ann.reconfigure(flow.id, ReconfigurationForm(tasks={"task": patch})).id)
+            for event in section(at):
+                service.publish(SteadyEvents.TOPIC, json.dumps({**event, "time": 0}).encode())
+            service.wait(lambda at=at: len(left) >= (at + 1) * EVENTS_OF_SECTION, "a section")  # type: ignore[misc]
+        took = time.perf_counter() - begun
+        return took, [(event["n"], event["generation"], event["score"]) for _, event in left]

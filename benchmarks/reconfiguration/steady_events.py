@@ -4,16 +4,19 @@ import json
 import threading
 import time
 
+from benchmarks.documents import topic_source
+from benchmarks.instruments import Figures
 from benchmarks.manager_test_bed import MeasuredService
+from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from benchmarks.reconfiguration.workflows import PAYMENT
-from manager.answers.sources import SourceForm
+from manager.answers.dataflows import SubmitAnswer
 from manager.client import Client
 
 _USERS = 50
 
 
 class SteadyEvents(threading.Thread):
-    """Events of one source, from `start` to `stop`."""
+    """Events of one source, from `begin` or `start` to `stop`."""
 
     TOPIC = "payments"
 
@@ -27,10 +30,16 @@ class SteadyEvents(threading.Thread):
 
     def register(self, client: Client) -> None:
         """Register its source."""
-        connection = {"kind": "topic", "topic": self.TOPIC}
-        client.register_source(
-            SourceForm.model_validate({"name": self.TOPIC, "connection": connection, "schema": PAYMENT})
-        )
+        client.register_source(topic_source(self.TOPIC, PAYMENT))
+
+    def begin(self, client: Client, document: Figures) -> SubmitAnswer:
+        """Send for a dataflow that is submitted and runs by then; returns at its first output."""
+        self.register(client)
+        flow = client.submit(document)
+        wait_until_runs(client, flow.id)
+        self.start()
+        self._service.first_output(flow.outputs[0].topic)
+        return flow
 
     def run(self) -> None:
         """Send until it is stopped."""

@@ -1,13 +1,13 @@
 """Figure 13: a surge of events that is too much for a task, until its config is changed for a cheaper one."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from benchmarks.manager_test_bed import MeasuredService, serving
+from benchmarks.instruments import Figures
+from benchmarks.manager_test_bed import attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.one_job import document
-from benchmarks.reconfiguration.running_workflow import wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
@@ -24,10 +24,9 @@ _WATCHED = 30.0
 _GOOD = 2.0
 """Seconds of latency that are as good as before."""
 _NEVER, _RESTART = "none", "restart"
-Found = dict[str, Any]
 
 
-def surges(folder: Path, *, quick: bool) -> Found:
+def surges(folder: Path, *, quick: bool) -> Figures:
     """For each way to act, what became of the events.
 
     `good_after_s` are the seconds until latency was good again; None if it never was while it was watched.
@@ -36,27 +35,19 @@ def surges(folder: Path, *, quick: bool) -> Found:
     return {way: _surge(folder.with_name(f"{folder.name}-{way}"), way) for way in ways}
 
 
-def _surge(folder: Path, way: str) -> Found:
-    with serving(folder) as service:
-        service.start()
-        service.listen()
-        service.events = {}
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
-            work = work_of(_EXPENSIVE_MS)
-            sending = SteadyEvents(service, _CALM)
-            sending.register(ann)
-            flow = ann.submit(document("surge", "bench:inference", {"work": work}))
-            wait_until_runs(ann, flow.id)
-            sending.start()
-            service.first_output(flow.outputs[0].topic)
-            time.sleep(_NOTICED / 2)
-            sending.per_second = _SURGE
-            time.sleep(_NOTICED)
-            acted = time.perf_counter()
-            _act(way, ann, operator, flow.id, work // 100)
-            time.sleep(max(0.0, acted + _WATCHED - time.perf_counter()))
-            sending.stop()
-            return _outcome(service, sending.sent, acted)
+def _surge(folder: Path, way: str) -> Figures:
+    with attended_service(folder) as (service, ann, operator):
+        work = work_of(_EXPENSIVE_MS)
+        sending = SteadyEvents(service, _CALM)
+        flow = sending.begin(ann, document("surge", "bench:inference", {"work": work}))
+        time.sleep(_NOTICED / 2)
+        sending.per_second = _SURGE
+        time.sleep(_NOTICED)
+        acted = time.perf_counter()
+        _act(way, ann, operator, flow.id, work // 100)
+        time.sleep(max(0.0, acted + _WATCHED - time.perf_counter()))
+        sending.stop()
+        return _outcome({event["n"]: at for at, event in service.came()}, sending.sent, acted)
 
 
 def _act(way: str, ann: Client, operator: Client, flow: str, work: int) -> None:
@@ -69,8 +60,7 @@ def _act(way: str, ann: Client, operator: Client, flow: str, work: int) -> None:
         operator.reconfigure(flow, form)
 
 
-def _outcome(service: MeasuredService, sent: list[float], acted: float) -> Found:
-    left = {event["n"]: at for came in (service.events or {}).values() for at, events in came for event in events}
+def _outcome(left: Mapping[int, float], sent: list[float], acted: float) -> Figures:
     last = sent[max(left)]
     late = [at for number, at in left.items() if at - sent[number] > _GOOD]
     good = None if sent[-1] - last > _GOOD else round(max([acted, *late]) - acted, 1)

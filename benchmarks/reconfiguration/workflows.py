@@ -7,9 +7,9 @@ At the pace of the benchmark every task has a job of its own.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
-Found = dict[str, Any]
+from benchmarks.instruments import Figures
+
 PAYMENT = {"n": "integer", "user": "integer", "amount": "float", "time": "timestamp"}
 _TYPES = {"FD": "bench:inference", "U2": "bench:split", "U1": "noop", "RE": "noop", "SJ": "self_join"}
 """The type of a task by how its name begins; others are steps."""
@@ -38,7 +38,7 @@ class Workflow:
         """The name of a source at the service, and its topic."""
         return f"{self.name}-{name}"
 
-    def document(self, work: int) -> Found:
+    def document(self, work: int) -> Figures:
         """The document, with so much work for each event at slow tasks."""
         streams = dict.fromkeys(pair for path in self.paths for pair in pairwise(path.split()))
         names = dict.fromkeys(name for stream in streams for name in stream)
@@ -49,7 +49,7 @@ class Workflow:
             "streams": [{"from": origin, "to": to} for origin, to in streams],
         }
 
-    def _task(self, name: str, work: int) -> Found:
+    def _task(self, name: str, work: int) -> Figures:
         if name in self.sources:
             return {"id": name, "type": "source", "config": {"source": self.source(name)}}
         if name == "out":

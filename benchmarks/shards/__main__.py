@@ -7,11 +7,10 @@ Prints a line per measurement; the last is one JSON object.
 
 import json
 import sys
-import tempfile
-from pathlib import Path
+from contextlib import closing
 
-from benchmarks.engine_test_bed import test_bed
-from benchmarks.reconfiguration.__main__ import report
+from benchmarks.engine_test_bed import Bed
+from benchmarks.instruments import report, scratch_folder
 from benchmarks.reconfiguration.installation import installed
 from benchmarks.shards.batch_cost import batch_cost
 from benchmarks.shards.rescale import plain_restart, rescale
@@ -21,28 +20,25 @@ from benchmarks.shards.speedup import speedup
 def main(*, quick: bool) -> None:
     """Measure everything; quickly, with fewer rounds and less state."""
     with (
-        tempfile.TemporaryDirectory(prefix="braid-bench-") as folder,
-        installed(Path(folder) / "types"),
-        test_bed(Path(folder) / "bed") as bed,
+        scratch_folder() as folder,
+        installed(folder / "types"),
+        closing(Bed(folder / "bed")) as bed,
     ):
         gained = report("speedup", speedup(bed, rounds=1 if quick else 5))
         small = report("rescale", rescale(bed, megabytes=10, times=4 if quick else 20, first=30_000))
         large = None if quick else report("rescale", rescale(bed, megabytes=300, times=6, first=40_000))
-        plain = report("plain restart", plain_restart(Path(folder) / "plain", megabytes=10, times=4 if quick else 20))
+        plain = report("plain restart", plain_restart(folder / "plain", megabytes=10, times=4 if quick else 20))
         costs = report("batch", batch_cost(bed, seconds=5.0 if quick else 20.0))
-    print(
-        json.dumps(
-            {
-                "speedup_2": gained["median"],
-                **{f"batch_ms_{shards}": costs[str(shards)]["ms"] for shards in (1, 8, 32)},
-                "batch_ms_each": costs["each_of_32"],
-                "rescale_ms": {"10 MB": small["ms"], **({"300 MB": large["ms"]} if large else {})},
-                "plain_restart_ms": plain["ms"],
-                "silence_ms": {"10 MB": small["silence_ms"], **({"300 MB": large["silence_ms"]} if large else {})},
-                "peak_latency_ratio": small["peak_latency_ratio"],
-            }
-        )
-    )
+    result = {
+        "speedup_2": gained["median"],
+        **{f"batch_ms_{shards}": costs[str(shards)]["ms"] for shards in (1, 8, 32)},
+        "batch_ms_each": costs["each_of_32"],
+        "rescale_ms": {"10 MB": small["ms"], **({"300 MB": large["ms"]} if large else {})},
+        "plain_restart_ms": plain["ms"],
+        "silence_ms": {"10 MB": small["silence_ms"], **({"300 MB": large["silence_ms"]} if large else {})},
+        "peak_latency_ratio": small["peak_latency_ratio"],
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -2,19 +2,19 @@
 
 import time
 from dataclasses import replace
-from typing import Any
 
 from benchmarks.engine_on_host import publish
 from benchmarks.engine_plans import delivering, subscribed
 from benchmarks.engine_test_bed import Bed
+from benchmarks.instruments import Figures
 
 _PACE = 0.2
 _RATE = 50.0
 
 
-def batch_cost(bed: Bed, *, seconds: float, first: int = 20_000) -> dict[str, Any]:
+def batch_cost(bed: Bed, *, seconds: float, first: int = 20_000) -> Figures:
     """Milliseconds of CPU of all processes for each batch, and what a further shard adds."""
-    found: dict[str, Any] = {}
+    figures: Figures = {}
     plan = delivering("batches", first, subscribed("batches"), pace=_PACE)
     bed.run(plan)
     # A JVM becomes faster over its first hundreds of batches.
@@ -27,14 +27,13 @@ def batch_cost(bed: Bed, *, seconds: float, first: int = 20_000) -> dict[str, An
             publish(bed, "batches", _RATE, seconds)
             time.sleep(_PACE)
             took = used()
-        found[str(shards)] = {
-            "ms": round(took.total / (bed.batches("batches") - before) * 1_000, 1),
-            "parts": {
-                part: round(cpu / (bed.batches("batches") - before) * 1_000, 1) for part, cpu in took.cpu.items()
-            },
+        batches = bed.batches("batches") - before
+        figures[str(shards)] = {
+            "ms": round(took.total / batches * 1_000, 1),
+            "parts": {part: round(cpu / batches * 1_000, 1) for part, cpu in took.cpu.items()},
         }
-    one = found["1"]["ms"]
+    one = figures["1"]["ms"]
     for shards in (8, 32):
-        found[f"each_of_{shards}"] = round((found[str(shards)]["ms"] - one) / (shards - 1), 1)
+        figures[f"each_of_{shards}"] = round((figures[str(shards)]["ms"] - one) / (shards - 1), 1)
     bed.end("batches")
-    return found
+    return figures

@@ -1,14 +1,14 @@
 """The change of the number of shards of a running job: how long it takes, and what its outputs notice."""
 
-import statistics
 import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from benchmarks.engine_test_bed import Bed
+from benchmarks.instruments import Figures, p99, percentiles
 from benchmarks.plain.program import printed_by
 from benchmarks.shards.scoring_job import PIECE, ScoringJob
 
@@ -21,7 +21,7 @@ _BESIDE = 30.0
 """Seconds before and after a change over which its latency is measured."""
 
 
-def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, Any]:
+def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> Figures:
     """A job with so much state and a hundred events a second, that has one shard and two in turn."""
     users = int(megabytes * 1_000_000 / _BYTES_OF_USER)
     job = ScoringJob(bed, first, work=0, shards=1, users=users, pace=_PACE)
@@ -42,18 +42,18 @@ def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> dict[str, 
     bed.end(job.plan.job)
     return {
         "state_mb": megabytes,
-        "ms": _percentiles(took),
-        "silence_ms": _percentiles(silences),
-        "p99_ms_before": round(_p99(quiet)),
-        "p99_ms_around": round(_p99(around)),
-        "peak_latency_ratio": round(_p99(around) / _p99(quiet), 2),
+        "ms": _summed(took),
+        "silence_ms": _summed(silences),
+        "p99_ms_before": round(p99(quiet)),
+        "p99_ms_around": round(p99(around)),
+        "peak_latency_ratio": round(p99(around) / p99(quiet), 2),
     }
 
 
-def plain_restart(folder: Path, *, megabytes: float, times: int) -> dict[str, Any]:
+def plain_restart(folder: Path, *, megabytes: float, times: int) -> Figures:
     """A plain query with as many users, that is stopped and started instead; Spark fixes its number of partitions."""
-    found = printed_by("restarts", folder, int(megabytes * 1_000_000 / _BYTES_OF_USER), times)
-    return {"state_mb": megabytes, "ms": _percentiles([seconds * 1_000 for seconds in found["seconds"]])}
+    printed = printed_by("restarts", folder, int(megabytes * 1_000_000 / _BYTES_OF_USER), times)
+    return {"state_mb": megabytes, "ms": _summed([seconds * 1_000 for seconds in printed["seconds"]])}
 
 
 class _Steady:
@@ -80,12 +80,12 @@ class _Steady:
 
     def since(self, begun: float) -> list[float]:
         """The latencies of what was sent since then."""
-        return [(at - each["sent"]) * 1_000 for at, each in self._job.outputs() if each["sent"] >= begun]
+        return [(at - event["sent"]) * 1_000 for at, event in self._job.outputs() if event["sent"] >= begun]
 
     def longest_silence(self, begun: float, seconds: float) -> float:
         """The longest time without an output from then on, over a while, in milliseconds."""
         time.sleep(seconds)
-        came = (each.at for each in self._job.bed.outputs[self._job.plan.job] if each.at >= begun)
+        came = (message.at for message in self._job.bed.outputs[self._job.plan.job] if message.at >= begun)
         return max((two - one) * 1_000 for one, two in pairwise([begun, *sorted(came), time.time()]))
 
     def _send(self) -> None:
@@ -93,9 +93,5 @@ class _Steady:
             self._job.send(PIECE)
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, int]:
-    return {"p50": round(statistics.median(values)), "p99": round(_p99(values)), "samples": len(values)}
-
-
-def _p99(values: Sequence[float]) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[98]
+def _summed(values: Sequence[float]) -> Figures:
+    return {**percentiles(values), "samples": len(values)}

@@ -59,7 +59,7 @@ class ScoringJob:
     def outputs(self) -> Iterator[tuple[float, dict[str, Any]]]:
         """When each output came, and the output."""
         for message in self.bed.outputs[self.plan.job]:
-            yield from ((message.at, each) for each in json.loads(message.payload)["events"])
+            yield from ((message.at, event) for event in json.loads(message.payload)["events"])
 
     def came(self) -> int:
         """How many outputs came since the job began; their numbers have no gaps."""

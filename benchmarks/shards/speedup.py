@@ -18,17 +18,17 @@ def speedup(bed: Bed, *, rounds: int, first: int = 10_000) -> dict[str, Any]:
     rates: dict[int, list[float]] = {1: [], 2: []}
     cpu: dict[int, list[float]] = {1: [], 2: []}
     for number in range(rounds):
-        for shards, found in rates.items():
+        for shards, measured_rates in rates.items():
             job = ScoringJob(bed, first + 100 * number + 10 * shards, work=work, shards=shards)
             job.work_off(_WARM)
-            with bed.measured() as measured:
-                found.append(job.work_off(_EVENTS))
-                cpu[shards].append(measured().total / _EVENTS * 1_000)
+            with bed.measured() as used:
+                measured_rates.append(job.work_off(_EVENTS))
+                cpu[shards].append(used().total / _EVENTS * 1_000)
             job.end()
     ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
     return {
         "median": round(statistics.median(ratios), 2),
-        "ratios": [round(each, 2) for each in ratios],
-        "events_per_s": {shards: round(statistics.median(each)) for shards, each in rates.items()},
-        "cpu_ms_per_event": {shards: round(statistics.median(each), 3) for shards, each in cpu.items()},
+        "ratios": [round(ratio, 2) for ratio in ratios],
+        "events_per_s": {shards: round(statistics.median(values)) for shards, values in rates.items()},
+        "cpu_ms_per_event": {shards: round(statistics.median(values), 3) for shards, values in cpu.items()},
     }

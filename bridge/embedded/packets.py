@@ -188,10 +188,10 @@ class Fields:
             raise Malformed("the properties are too long", Code.TOO_LARGE)
         written = self.take(length)
         try:
-            found, _ = Properties(kind).unpack(written)  # type: ignore[no-untyped-call]  # paho ships it without types
+            properties, _ = Properties(kind).unpack(written)  # type: ignore[no-untyped-call]  # paho ships it without types
         except Exception as error:  # paho raises several types, and none says more
             raise Malformed("the properties cannot be read") from error
-        return found
+        return properties
 
 
 def header(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:

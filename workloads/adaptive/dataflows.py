@@ -279,15 +279,15 @@ def lines_with_lemmas(seed: int) -> Iterator[Mapping[str, tuple[Event, list[str]
     """The lines, each with the words behind it."""
     draw = random.Random(seed)  # noqa: S311 - nothing secret is drawn
     for number in count():
-        found = {}
+        lines = {}
         for source in LINE_SCHEMAS:
             lemmas = draw.choices(LEMMAS, weights=range(len(LEMMAS), 0, -1), k=draw.randrange(3, 9))
-            parts = [_inflected(each, draw) for each in lemmas]
+            parts = [_inflected(lemma, draw) for lemma in lemmas]
             for _ in range(draw.randrange(4)):
                 parts.insert(draw.randrange(len(parts)), draw.choice(_SILENT))
             line = " ".join(parts).capitalize() + draw.choice([".", "!", "", "..."])
-            found[source] = {"at": _START + number * _BETWEEN_LINES, "line": line}, lemmas
-        yield found
+            lines[source] = {"at": _START + number * _BETWEEN_LINES, "line": line}, lemmas
+        yield lines
 
 
 def _inflected(lemma: str, draw: random.Random) -> str:

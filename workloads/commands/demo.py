@@ -101,7 +101,7 @@ def _play(out: Console, into: Path, outcome: DemoOutcome) -> None:
         board.show_wait("writing the report")
         # From here on the folder holds only complete results.
         kept = copytree(results, into / "results", dirs_exist_ok=True)
-        write_report([each for each in sorted(kept.iterdir()) if each.is_dir()], into)
+        write_report([path for path in sorted(kept.iterdir()) if path.is_dir()], into)
         outcome.report = str(page_in(into))
 
 
@@ -115,7 +115,7 @@ def _perform(out: Console, board: Board, stage: Stage, outcome: DemoOutcome) -> 
         board.show_wait(f"step {number + 1} of {len(stage.trace.steps)}: {step.action} {step.dataflow}")
         before = stage.shared.player.outputs.reset_gaps()
         effect = stage.do_step(number)
-        counts = stage.shared.results.found[-1].step
+        counts = stage.shared.results.step_results[-1].step
         board.show_state(stage, account)
         if isinstance(effect, Removal):
             show_removal(out, effect, counts)

@@ -48,13 +48,15 @@ def opmw(  # noqa: PLR0913, PLR0917 - a command's options
             raise WrongUsage(str(error)) from None
         if (into / "workload.json").exists():
             raise WrongUsage(f"{into}: already holds a workload; choose another folder, or remove that one")
-        found = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
-        counts = count_sharing([each.dataflow for each in found.imported])
-        if found.imported:
-            _write(found, into, {"made by": _made_by(files, sources, inputs, sinks=sinks), **_about(found, counts)})
-        text = _shown(found, counts, into, details=details)
-        Shown(data=_data(found, counts), text=text).print(as_json=as_json)
-        if not found.imported:
+        templates = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
+        counts = count_sharing([template.dataflow for template in templates.imported])
+        if templates.imported:
+            _write(
+                templates, into, {"made by": _made_by(files, sources, inputs, sinks=sinks), **_about(templates, counts)}
+            )
+        text = _shown(templates, counts, into, details=details)
+        Shown(data=_data(templates, counts), text=text).print(as_json=as_json)
+        if not templates.imported:
             complain("no file contains a template that can run; nothing was written")
             raise typer.Exit(ExitCode.PROBLEMS)
 
@@ -64,23 +66,23 @@ def _made_by(files: list[Path], sources: SourcesBy, inputs: Inputs, *, sinks: bo
     return f"braid opmw {' '.join(file.name for file in files)} {options}"
 
 
-def _about(found: TemplateImport, counts: SharingCounts) -> dict[str, object]:
-    outcomes = Counter(finding.outcome.value for finding in found.findings)
+def _about(templates: TemplateImport, counts: SharingCounts) -> dict[str, object]:
+    outcomes = Counter(finding.outcome.value for finding in templates.findings)
     return {
-        "templates": len(found.imported),
+        "templates": len(templates.imported),
         "iterations": ITERATIONS,
         "shared": counts.as_json(),
         "findings": dict(sorted(outcomes.items())),
     }
 
 
-def _write(found: TemplateImport, into: Path, about: dict[str, object]) -> None:
+def _write(templates: TemplateImport, into: Path, about: dict[str, object]) -> None:
     try:
         (into / "dataflows").mkdir(parents=True, exist_ok=True)
-        for each in found.imported:
-            _put(into / "dataflows" / f"{each.name}.json", each.document)
+        for template in templates.imported:
+            _put(into / "dataflows" / f"{template.name}.json", template.document)
         # Last, so that a folder with this file is complete.
-        _put(into / "workload.json", workload_file(found, about))
+        _put(into / "workload.json", workload_file(templates, about))
     except OSError as error:
         raise WrongUsage(f"{error.filename}: {error.strerror}; choose a folder that can be written") from None
 
@@ -89,25 +91,25 @@ def _put(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _data(found: TemplateImport, counts: SharingCounts) -> dict[str, object]:
+def _data(templates: TemplateImport, counts: SharingCounts) -> dict[str, object]:
     return {
         "templates": [
             {
-                "file": each.file,
-                "template": each.template.name,
-                "dataflow": each.name,
-                "steps": len(each.template.steps),
-                "tasks": len(each.document["tasks"]),
-                "distinct": len(each.dataflow.tasks),
+                "file": template.file,
+                "template": template.template.name,
+                "dataflow": template.name,
+                "steps": len(template.template.steps),
+                "tasks": len(template.document["tasks"]),
+                "distinct": len(template.dataflow.tasks),
             }
-            for each in found.imported
+            for template in templates.imported
         ],
         "shared": counts.as_json(),
-        "findings": [{name: getattr(finding, name) for name in _FIELDS_SHOWN} for finding in found.findings],
+        "findings": [{name: getattr(finding, name) for name in _FIELDS_SHOWN} for finding in templates.findings],
     }
 
 
-def _shown(found: TemplateImport, counts: SharingCounts, into: Path, *, details: bool) -> RenderableType:
+def _shown(imported: TemplateImport, counts: SharingCounts, into: Path, *, details: bool) -> RenderableType:
     templates = table(
         "template",
         "dataflow",
@@ -115,23 +117,25 @@ def _shown(found: TemplateImport, counts: SharingCounts, into: Path, *, details:
         "tasks",
         "distinct",
         rows=[
-            (each.template.name, each.name, len(each.template.steps), len(each.document["tasks"]),
-             len(each.dataflow.tasks))
-            for each in found.imported
+            (template.template.name, template.name, len(template.template.steps), len(template.document["tasks"]),
+             len(template.dataflow.tasks))
+            for template in imported.imported
         ],
         empty="No template can run.",
     )  # fmt: skip
     if details:
         findings = table(
-            *_FIELDS_SHOWN, rows=[[getattr(each, name) for name in _FIELDS_SHOWN] for each in found.findings], empty=""
+            *_FIELDS_SHOWN,
+            rows=[[getattr(finding, name) for name in _FIELDS_SHOWN] for finding in imported.findings],
+            empty="",
         )
     else:
-        findings = table("outcome", "times", "finding", "where", rows=list(_causes(found.findings)), empty="")
-    parts = [templates, findings if found.findings else None]
-    if found.imported:
+        findings = table("outcome", "times", "finding", "where", rows=list(_causes(imported.findings)), empty="")
+    parts = [templates, findings if imported.findings else None]
+    if imported.imported:
         kinds = {"steps": counts.steps, "sources": counts.sources, "outputs": counts.outputs}
-        shared = [(name, each.total, each.distinct, f"{each.share:.1%}") for name, each in kinds.items()]
-        skipped = sum(finding.outcome is FindingOutcome.SKIPPED for finding in found.findings)
+        shared = [(name, kind.total, kind.distinct, f"{kind.share:.1%}") for name, kind in kinds.items()]
+        skipped = sum(finding.outcome is FindingOutcome.SKIPPED for finding in imported.findings)
         work = (
             ""
             if counts.work_saved is None
@@ -139,17 +143,17 @@ def _shown(found: TemplateImport, counts: SharingCounts, into: Path, *, details:
         )
         parts += [
             table("all templates", "tasks", "distinct", "shared", rows=shared, empty=""),
-            f"{len(found.imported)} dataflows in {into}, {skipped} skipped.{work}",
+            f"{len(imported.imported)} dataflows in {into}, {skipped} skipped.{work}",
         ]
     return lines(*parts)
 
 
 def _causes(findings: Sequence[ImportFinding]) -> Iterator[tuple[str, int, str, str]]:
     """Each cause once, with the number of findings and the first places."""
-    found: dict[tuple[FindingOutcome, str], list[ImportFinding]] = {}
-    for each in findings:
-        found.setdefault((each.outcome, each.cause or each.reason), []).append(each)
-    for (outcome, cause), of_it in found.items():
+    by_cause: dict[tuple[FindingOutcome, str], list[ImportFinding]] = {}
+    for finding in findings:
+        by_cause.setdefault((finding.outcome, finding.cause or finding.reason), []).append(finding)
+    for (outcome, cause), of_it in by_cause.items():
         places = list(dict.fromkeys(map(_place, of_it)))
         more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
         # A single finding has its own reason.

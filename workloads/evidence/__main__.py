@@ -95,12 +95,12 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> E
     out.print(f"an event costs {1_000 * seconds:.2f} ms of CPU on this machine")
     live = [with_uniform_tasks(load_workload(name), seconds=seconds) for name in names]
     counted_only = [with_uniform_tasks(load_workload(name), seconds=seconds) for name in _also(names)]
-    workloads = {each.name: each for each in (*live, *counted_only)}
+    workloads = {workload.name: workload for workload in (*live, *counted_only)}
     drawn, tempos = traces(workloads), {}
-    for (name, trace), steps in traces({each.name: each for each in live}).items():
+    for (name, trace), steps in traces({workload.name: workload for workload in live}).items():
         counted = dry_rows(workloads[name], steps, DEFAULT)
-        tempos[name, trace] = found = tempo_of([row for row, _ in counted], seconds)
-        rate = f"{found.rate:.3f} events of each source in a second, a batch every {found.pace:g} s"
+        tempos[name, trace] = tempo = tempo_of([row for row, _ in counted], seconds)
+        rate = f"{tempo.rate:.3f} events of each source in a second, a batch every {tempo.pace:g} s"
         out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)
     return EvidencePart(
         title="Evidence on work",
@@ -127,10 +127,10 @@ def _calibrated(into: Path) -> float:
     if kept.exists() and (into / UNDER_WAY).exists():
         return float(json.loads(kept.read_text(encoding="utf-8"))["event_seconds"])
     # Rounded, so that reading the file gives the same number.
-    found = round(event_seconds(), 6)
+    seconds = round(event_seconds(), 6)
     into.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"event_seconds": found}), encoding="utf-8")
-    return found
+    kept.write_text(json.dumps({"event_seconds": seconds}), encoding="utf-8")
+    return seconds
 
 
 if __name__ == "__main__":

@@ -44,21 +44,21 @@ def make_evidence(out: Console, part: EvidencePart, into: Path) -> None:
     for line in budget(part.sessions, part.traces):
         out.print(escape(line))
     _begin(into, [asdict(session) for session in part.sessions])
-    found = [*_count(part, into)]
-    out.print(f"counted every step of {len(part.traces)} traces in {len(found)} dry replays")
+    folders = [*_count(part, into)]
+    out.print(f"counted every step of {len(part.traces)} traces in {len(folders)} dry replays")
     for number, session in enumerate(part.sessions, 1):
         replays = _replay_parts(part, session, into)
         with progress(out, session.name, seconds(session, part.traces)) as on_progress:
             replay_live(replays, session.pacing, on_progress)
-        found += [folder for replay in replays for folder in replay.ways]
-        of = f"{number} of {len(part.sessions)}"
-        out.print(f"{(time.monotonic() - begun) / 60:.1f} min: {escape(session.name)} is done, {of}")
-    summary = write_report(found, into / REPORT_PAGE)
+        folders += [folder for replay in replays for folder in replay.ways]
+        place = f"{number} of {len(part.sessions)}"
+        out.print(f"{(time.monotonic() - begun) / 60:.1f} min: {escape(session.name)} is done, {place}")
+    summary = write_report(folders, into / REPORT_PAGE)
     made = (
         f"{part.about}\n\nMade on {now()[:10]}, measured at {measured_at(part.sessions)} of each trace;"
         f" [the report]({REPORT_PAGE}) has the figures and explains them."
     )
-    lines = [*discarded_windows(read_runs(found))] or ["No window was discarded: no service was behind."]
+    lines = [*discarded_windows(read_runs(folders))] or ["No window was discarded: no service was behind."]
     for line in lines:
         out.print(escape(line), soft_wrap=True)
     listed = "".join(f"- {line}\n" for line in lines)
@@ -72,7 +72,7 @@ def _replay_parts(part: EvidencePart, session: Session, into: Path) -> list[Repl
         ReplayPart(
             workload=part.workloads[cue.workload],
             trace=part.traces[cue.workload, cue.trace],
-            ways={folder_of(into, cue.workload, cue.trace, each, dry=False): each for each in cue.ways},
+            ways={folder_of(into, cue.workload, cue.trace, way, dry=False): way for way in cue.ways},
             rate=cue.rate,
         )
         for cue in session.cues

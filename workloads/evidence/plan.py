@@ -93,10 +93,12 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
     if quick:
         seq = walk = replace(MEASURED, pace=2.0, window=2.0, points=2)
     return (
-        *(Session(cues=(_cue(each, "SEQ", *WAYS),), pacing=seq) for each in workloads),
+        *(Session(cues=(_cue(workload, "SEQ", *WAYS),), pacing=seq) for workload in workloads),
         *(
-            Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED, rates=WALKING_RATES) for seed in WALKS), pacing=walk)
-            for each in workloads
+            Session(
+                cues=tuple(_cue(workload, f"RW{seed}", *LAUNCHED, rates=WALKING_RATES) for seed in WALKS), pacing=walk
+            )
+            for workload in workloads
         ),
     )
 
@@ -177,7 +179,7 @@ def sessions_of_work(tempos: Mapping[tuple[str, str], Tempo], *, quick: bool = F
 
     A window is one pace, so that each job runs one batch in it. The replay waits only for measured steps.
     """
-    found = []
+    planned = []
     for (workload, trace), tempo in tempos.items():
         is_walk = trace != "SEQ"
         if is_walk and quick:
@@ -192,8 +194,8 @@ def sessions_of_work(tempos: Mapping[tuple[str, str], Tempo], *, quick: bool = F
         )
         for way in LAUNCHED if is_walk or quick else FOUR:
             cue = Cue(workload=workload, trace=trace, ways=(way,), rate=tempo.rate)
-            found.append(Session(cues=(cue,), pacing=pacing))
-    return tuple(found)
+            planned.append(Session(cues=(cue,), pacing=pacing))
+    return tuple(planned)
 
 
 UNIFORM_ITERATIONS = 1_600
@@ -208,7 +210,7 @@ _WORK = "iterations"
 def with_uniform_tasks(workload: Workload, *, seconds: float, iterations: int = UNIFORM_ITERATIONS) -> Workload:
     """The workload with uniform tasks; an event takes `seconds` of CPU, and each source sends one event a second."""
     dataflows = {name: _document(document, iterations) for name, document in workload.dataflows.items()}
-    read = {task["config"]["source"] for each in dataflows.values() for task in each["tasks"] if _reads(task)}
+    read = {task["config"]["source"] for document in dataflows.values() for task in document["tasks"] if _reads(task)}
     return Workload(
         name=f"{workload.name}-alike",
         about={
@@ -250,7 +252,7 @@ def _document(document: Document, iterations: int) -> Document:
     return {
         **document,
         "tasks": tasks,
-        "streams": [each for at, each in enumerate(streams) if each not in streams[:at]],
+        "streams": [stream for at, stream in enumerate(streams) if stream not in streams[:at]],
     }
 
 
@@ -301,9 +303,9 @@ def tempo_of(default: Sequence[StepRow], seconds: float) -> Tempo:
 
 def _event_seconds(iterations: int) -> float:
     events = [{"value": float(number)} for number in range(_AT_ONCE)]
-    found = []
+    taken = []
     for _ in range(_TIMES):
         begun = time.process_time()
         try_out("pi_viete", {"iterations": iterations}, events)
-        found.append((time.process_time() - begun) / len(events))
-    return median(found)
+        taken.append((time.process_time() - begun) / len(events))
+    return median(taken)

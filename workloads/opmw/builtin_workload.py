@@ -77,7 +77,10 @@ def opmw(seed: int = 1, *, inputs: str = Inputs.INTERLEAVE) -> Workload:
     Steps with several inputs work at each event (`interleave`), or once for each complete set (`join`).
     """
     drawn, way = _draw(seed), Inputs(inputs)
-    documents = {each.template.name: encode(each.template, name=each.template.name, inputs=way) for each in drawn}
+    documents = {
+        candidate.template.name: encode(candidate.template, name=candidate.template.name, inputs=way)
+        for candidate in drawn
+    }
     sources = sorted({source for document in documents.values() for source in sources_of(document)})
     return Workload(
         name=_NAMES[way] + ("" if seed == 1 else f":{seed}"),
@@ -117,13 +120,13 @@ def _draw(seed: int) -> tuple[_Candidate, ...]:
             error = now
         else:
             chosen[out], left[into] = left[into], chosen[out]
-    names = {each.template.name for each in chosen}
-    return tuple(each for each in candidates if each.template.name in names)
+    names = {candidate.template.name for candidate in chosen}
+    return tuple(candidate for candidate in candidates if candidate.template.name in names)
 
 
 def _error(chosen: Sequence[_Candidate]) -> float:
     """The distance of the chosen templates from the targets; 0 if they meet all."""
-    sizes = [len(each.template.steps) for each in chosen]
+    sizes = [len(candidate.template.steps) for candidate in chosen]
     tasks, steps, work = _shares(chosen)
     return (
         abs(min(sizes) - 1)
@@ -131,7 +134,7 @@ def _error(chosen: Sequence[_Candidate]) -> float:
         + abs(max(sizes) - 18)
         + _beyond(fmean(sizes), _MEAN - _MEAN_WITHIN, _MEAN + _MEAN_WITHIN)
         + _beyond(sizes.count(1), *_SINGLE)
-        + _beyond(sum(each.chain for each in chosen), *_CHAINS)
+        + _beyond(sum(candidate.chain for candidate in chosen), *_CHAINS)
         # Weighted like the others, so that a step in one can offset some share on the way.
         + 50 * _apart(tasks, _SHARE, _SHARE_WITHIN)
         + 50 * _apart(steps, _steps_shared(), _STEPS_WITHIN)
@@ -142,12 +145,12 @@ def _error(chosen: Sequence[_Candidate]) -> float:
 def _shares(chosen: Sequence[_Candidate]) -> tuple[float, float, float]:
     """The shared part of the steps and sources, of the steps, and of the steps' work."""
     steps: dict[int, int] = {}
-    for each in chosen:
-        steps.update(each.steps)
-    sources = frozenset[int]().union(*(each.sources for each in chosen))
-    all_steps = sum(len(each.steps) for each in chosen)
-    all_sources = sum(len(each.sources) for each in chosen)
-    all_work = sum(sum(each.steps.values()) for each in chosen)
+    for candidate in chosen:
+        steps.update(candidate.steps)
+    sources = frozenset[int]().union(*(candidate.sources for candidate in chosen))
+    all_steps = sum(len(candidate.steps) for candidate in chosen)
+    all_sources = sum(len(candidate.sources) for candidate in chosen)
+    all_work = sum(sum(candidate.steps.values()) for candidate in chosen)
     return (
         1 - (len(steps) + len(sources)) / (all_steps + all_sources),
         1 - len(steps) / all_steps,
@@ -194,4 +197,7 @@ def _whole() -> dict[str, Any]:
 
 
 def _described(chosen: Sequence[_Candidate]) -> dict[str, Any]:
-    return {**shape([each.template for each in chosen]), **sharing([each.dataflow for each in chosen])}
+    return {
+        **shape([candidate.template for candidate in chosen]),
+        **sharing([candidate.dataflow for candidate in chosen]),
+    }

@@ -129,14 +129,18 @@ def encode(
     ids = _Ids()
     steps = {step.name: ids.take(step.name) for step in template.steps}
     parents = template.parents()
-    entering = {steps[step]: [steps[parent] for parent in found] for step, found in parents.items()}
+    entering = {steps[step]: [steps[parent] for parent in above] for step, above in parents.items()}
     read: dict[str, str] = {}
     for variable, (source, takers) in _feeds(template, parents, sources).items():
         task = ids.take(variable)
         read[task] = source
         for step in takers:
             entering[steps[step]].append(task)
-    joins = {step for step, found in entering.items() if len(found) > 1} if inputs is Inputs.JOIN else set[str]()
+    joins = (
+        {step for step, tasks_above in entering.items() if len(tasks_above) > 1}
+        if inputs is Inputs.JOIN
+        else set[str]()
+    )
     tasks: list[dict[str, Any]] = [
         _task(task, step, joined=len(entering[task]) if task in joins else None)
         for step, task in ((step, steps[step.name]) for step in template.steps)
@@ -145,8 +149,8 @@ def encode(
     ports = input_ports(entering, {task["id"]: [task["type"], task["config"]] for task in tasks}) if joins else {}
     streams = [
         {"from": task, "to": step, **({"to_port": ports[step, task]} if step in joins else {})}
-        for step, found in entering.items()
-        for task in found
+        for step, tasks_above in entering.items()
+        for task in tasks_above
     ]
     for output, givers in _ends(template, parents, sinks=sinks).items():
         task = ids.take(output)
@@ -191,12 +195,12 @@ class _Ids:
     def take(self, name: str) -> str:
         """A new id that resembles the name."""
         plain = re.sub(r"[/+#\x00-\x1f\x7f-\x9f]", "-", name)[:_LONGEST_ID] or "unnamed"
-        found, number = plain, 1
-        while found in self._taken:
+        unique, number = plain, 1
+        while unique in self._taken:
             number += 1
-            found = f"{plain}-{number}"
-        self._taken.add(found)
-        return found
+            unique = f"{plain}-{number}"
+        self._taken.add(unique)
+        return unique
 
 
 def _task(task: str, step: TemplateStep, *, joined: int | None) -> dict[str, Any]:
@@ -216,31 +220,31 @@ def _feeds(
     template: Template, parents: Mapping[str, list[str]], sources: SourcesBy
 ) -> dict[str, tuple[str, list[str]]]:
     """For each source task its source and the steps that read it."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    feeds: dict[str, tuple[str, list[str]]] = {}
     if sources is not SourcesBy.NONE:
         generated = template.givers()
         for variable in template.variables:
             takers = [step.name for step in template.steps if variable.name in step.uses]
             if takers and variable.name not in generated:
                 by_type = sources is SourcesBy.TYPE and variable.data_type
-                found[variable.name] = (source_name(by_type or variable.name), takers)
-    fed = {step for _, takers in found.values() for step in takers}
+                feeds[variable.name] = (source_name(by_type or variable.name), takers)
+    fed = {step for _, takers in feeds.values() for step in takers}
     unfed = [step for step, above in parents.items() if not above and step not in fed]
-    return {**found, START: (START, unfed)} if unfed else found
+    return {**feeds, START: (START, unfed)} if unfed else feeds
 
 
 def _ends(template: Template, parents: Mapping[str, list[str]], *, sinks: bool) -> dict[str, list[str]]:
     """For each output the steps that feed it."""
-    above = {parent for found in parents.values() for parent in found}
+    above = {parent for above_step in parents.values() for parent in above_step}
     last = [step for step in template.steps if step.name not in above]
     if not sinks:
         return {"result": [step.name for step in last]}
     used = {variable for step in template.steps for variable in step.uses}
-    found: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
     for step in template.steps:
         for variable in _given(step, used, last=step in last):
-            found.setdefault(variable, []).append(step.name)
-    return found
+            outputs.setdefault(variable, []).append(step.name)
+    return outputs
 
 
 def _given(step: TemplateStep, used: set[str], *, last: bool) -> tuple[str, ...]:

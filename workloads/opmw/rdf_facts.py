@@ -84,32 +84,36 @@ class Facts:
 
     def members(self, term: str) -> list[Node]:
         """The members of a class of the vocabularies."""
-        return _sorted(each for each, classes in self._classes.items() if any(self._term(of) == term for of in classes))
+        return _sorted(
+            node for node, classes in self._classes.items() if any(self._term(kind) == term for kind in classes)
+        )
 
     def is_a(self, subject: Node, term: str) -> bool:
         """True if a subject is a member of a class of the vocabularies."""
-        return any(self._term(each) == term for each in self._classes.get(subject, ()))
+        return any(self._term(kind) == term for kind in self._classes.get(subject, ()))
 
     def classes(self, subject: Node) -> list[str]:
         """The local names of a subject's classes that are not general: its components or data types.
 
         They are in the order of the file; a class that is above another of them by `subClassOf` is left out.
         """
-        found = [each for each in self._classes.get(subject, ()) if not _GENERAL.search(str(each))]
-        above = {each: self._ancestors(each) for each in found}
+        specific_classes = [kind for kind in self._classes.get(subject, ()) if not _GENERAL.search(str(kind))]
+        above = {kind: self._ancestors(kind) for kind in specific_classes}
         # If two classes are above each other, neither is more specific.
         specific = [
-            each for each in found if not any(each in above[other] and other not in above[each] for other in found)
+            kind
+            for kind in specific_classes
+            if not any(kind in above[other] and other not in above[kind] for other in specific_classes)
         ]
         return list(dict.fromkeys(map(local_name, specific)))
 
     def _ancestors(self, node: Node) -> set[Node]:
-        found, left = set[Node](), [node]
+        ancestors, left = set[Node](), [node]
         while left:
-            new = self._above.get(left.pop(), set()) - found
-            found |= new
+            new = self._above.get(left.pop(), set()) - ancestors
+            ancestors |= new
             left += new
-        return found
+        return ancestors
 
     def label(self, subject: Node) -> str | None:
         """The label of a subject, if it has one."""

@@ -78,15 +78,15 @@ def canonical(
 def works(dataflow: Dataflow) -> dict[Key, int]:
     """The work of each step of a dataflow: how often it runs for one event of each source."""
     tasks = numbered(dataflow)
-    found = weighed(tasks, lambda _source: 1, cost=each_step)
-    return {task.key: int(found[number]) for number, task in tasks.items() if is_step(task.type)}
+    amounts = weighed(tasks, lambda _source: 1, cost=each_step)
+    return {task.key: int(amounts[number]) for number, task in tasks.items() if is_step(task.type)}
 
 
 def work_saved(dataflows: Iterable[Dataflow]) -> float | None:
     """The part of the steps' work that sharing saves; None without steps."""
-    each = [works(dataflow) for dataflow in dataflows]
-    alone = sum(sum(found.values()) for found in each)
-    running = sum({key: work for found in each for key, work in found.items()}.values())
+    by_dataflow = [works(dataflow) for dataflow in dataflows]
+    alone = sum(sum(steps.values()) for steps in by_dataflow)
+    running = sum({key: work for steps in by_dataflow for key, work in steps.items()}.values())
     return 1 - running / alone if alone else None
 
 
@@ -122,14 +122,14 @@ def count_sharing(dataflows: Sequence[Dataflow]) -> SharingCounts:
 
 def dataflows_of(templates: Sequence[Template], catalogue: Catalogue, sources: SourcesBy) -> list[Dataflow]:
     """The canonical dataflows of templates, with an output for each output variable."""
-    documents = {each.name: encode(each, name=each.name, sources=sources) for each in templates}
+    documents = {template.name: encode(template, name=template.name, sources=sources) for template in templates}
     names = tuple({source for document in documents.values() for source in sources_of(document)})
     return canonical(documents.items(), catalogue, registered(names))
 
 
 def shape(templates: Sequence[Template]) -> dict[str, Any]:
     """The sizes of templates and their links."""
-    sizes = [len(each.steps) for each in templates]
+    sizes = [len(template.steps) for template in templates]
     return {
         "templates": len(templates),
         "steps": {
@@ -140,7 +140,7 @@ def shape(templates: Sequence[Template]) -> dict[str, Any]:
             "total": sum(sizes),
         },
         "links": sum(map(links, templates)),
-        "components": len({step.component for each in templates for step in each.steps}),
+        "components": len({step.component for template in templates for step in template.steps}),
         "single-step": sizes.count(1),
         "chains": sum(map(is_chain, templates)),
     }

@@ -108,7 +108,9 @@ def _add_opmw(facts: Facts, steps: Mapping[Node, str], links: _Links, wiring: Wi
             uses, role = wiring.uses[step], facts.role(step, variable)
             for data in _used(facts, step, variable, steps, links):
                 uses[data] = uses.get(data) or role
-            strangers.update((variable, each) for each in facts.objects(variable, "isGeneratedBy") if each not in steps)
+            strangers.update(
+                (variable, giver) for giver in facts.objects(variable, "isGeneratedBy") if giver not in steps
+            )
     for variable, giver in sorted(strangers, key=str):
         findings.add(
             FindingOutcome.REPAIRED,
@@ -125,7 +127,10 @@ def _used(facts: Facts, step: Node, variable: Node, steps: Mapping[Node, str], l
         return (Data(variable),)
     if (variable, step) in links.targets:
         return ()
-    givers = (*links.origins[variable], *(each for each in facts.objects(variable, "isGeneratedBy") if each in steps))
+    givers = (
+        *links.origins[variable],
+        *(giver for giver in facts.objects(variable, "isGeneratedBy") if giver in steps),
+    )
     return [Data(variable, giver) for giver in dict.fromkeys(givers)] or (Data(variable),)
 
 
@@ -147,7 +152,7 @@ def _links(facts: Facts, template: Node, steps: Mapping[Node, str], findings: Fi
 
 
 def _broken(steps: Mapping[Node, str], origins: list[Node], targets: list[Node], *, whole: bool) -> str:
-    strangers = [local_name(each) for each in (*origins, *targets) if each not in steps]
+    strangers = [local_name(step) for step in (*origins, *targets) if step not in steps]
     if strangers:
         return f"{', '.join(map(repr, strangers))} is no step of the template"
     if whole and not (origins and targets):
@@ -159,7 +164,7 @@ def _role(facts: Facts, ports: list[Node]) -> str | None:
     """The component's name of the port that a link enters, if the file has it."""
     roles = [role for port in ports for role in facts.objects(port, "satisfiesRole")]
     # In newer files each node has its own roles, and only their ids are the component's.
-    ids = [plain(str(each)) for role in roles for each in facts.objects(role, "hasRoleID")]
+    ids = [plain(str(name)) for role in roles for name in facts.objects(role, "hasRoleID")]
     return next(iter([*ids, *map(local_name, roles)]), None)
 
 
@@ -180,11 +185,11 @@ def read_templates(path: Path) -> tuple[tuple[Template, ...], tuple[ImportFindin
 
 def templates_in(facts: Facts, file: str) -> tuple[tuple[Template, ...], tuple[ImportFinding, ...]]:
     """The templates that a file's statements describe, with all findings."""
-    log, found = FindingsLog(file), list[Template]()
+    log, templates = FindingsLog(file), list[Template]()
     declared = facts.members("WorkflowTemplate")
     meant = [value for _, value in facts.pairs("isStepOfTemplate")] + [value for value, _ in facts.pairs("hasNode")]
     names: dict[str, int] = {}
-    for node in dict.fromkeys([*declared, *(each for each in meant if not isinstance(each, Literal))]):
+    for node in dict.fromkeys([*declared, *(node for node in meant if not isinstance(node, Literal))]):
         log.template = _unique(facts.label(node) or local_name(node) or "template", names)
         if node not in declared:
             log.add(
@@ -193,20 +198,20 @@ def templates_in(facts: Facts, file: str) -> tuple[tuple[Template, ...], tuple[I
                 cause="templates are not declared, but steps say that they belong to them",
             )
         if (template := _template(facts, node, log)) is not None:
-            found.append(template)
+            templates.append(template)
     if not names:
         log.template = None
         log.add(FindingOutcome.SKIPPED, "it declares no template")
-    return tuple(found), tuple(log.findings)
+    return tuple(templates), tuple(log.findings)
 
 
 def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
     members = [*facts.objects(node, "hasNode"), *facts.subjects("isStepOfTemplate", node)]
     names: dict[str, int] = {}
     steps = {
-        each: _unique(_name(facts, each, node), names)
-        for each in dict.fromkeys(members)
-        if not isinstance(each, Literal)
+        member: _unique(_name(facts, member, node), names)
+        for member in dict.fromkeys(members)
+        if not isinstance(member, Literal)
     }
     if not steps:
         log.add(FindingOutcome.SKIPPED, "it has no steps")
@@ -216,7 +221,7 @@ def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
         log.add(FindingOutcome.SKIPPED, "it has steps, but no data that they use or generate")
         return None
     parameters = _parameters(facts, node, wiring)
-    found = dict.fromkeys(
+    data_used = dict.fromkeys(
         data
         for step in steps
         for data in (*wiring.uses[step], *sorted(wiring.gives[step], key=str))
@@ -226,12 +231,12 @@ def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
     # Data from outside gets the plain name of the variable, because sources may be named after it.
     names_of_data = {
         data: _unique(_name(facts, data.variable, node), taken)
-        for data in sorted(found, key=lambda data: data.origin is not None)
+        for data in sorted(data_used, key=lambda data: data.origin is not None)
     }
-    variables = {data: names_of_data[data] for data in found}
+    variables = {data: names_of_data[data] for data in data_used}
     template = Template(
         name=log.template or "template",
-        steps=tuple(_step(facts, each, name, wiring, variables, log) for each, name in steps.items()),
+        steps=tuple(_step(facts, step, name, wiring, variables, log) for step, name in steps.items()),
         variables=_variables(facts, variables, log),
     )
     try:
@@ -285,8 +290,8 @@ def _step(  # noqa: PLR0913, PLR0917 - a step is made of these
     return TemplateStep(
         name=name,
         component=_component(facts, node, name, log),
-        uses=tuple(sorted(variables[each] for each in wiring.uses[node] if each in variables)),
-        gives=tuple(sorted(variables[each] for each in wiring.gives[node] if each in variables)),
+        uses=tuple(sorted(variables[data] for data in wiring.uses[node] if data in variables)),
+        gives=tuple(sorted(variables[data] for data in wiring.gives[node] if data in variables)),
         parameters=bound,
     )
 
@@ -294,7 +299,11 @@ def _step(  # noqa: PLR0913, PLR0917 - a step is made of these
 def _component(facts: Facts, node: Node, step: str, log: FindingsLog) -> str:
     components = facts.objects(node, "hasComponent")
     candidates: tuple[Iterable[str], ...] = (
-        (local_name(each) for component in components for each in facts.objects(component, "hasComponentBinding")),
+        (
+            local_name(binding)
+            for component in components
+            for binding in facts.objects(component, "hasComponentBinding")
+        ),
         (name for component in components for name in facts.classes(component)),
         map(local_name, components),
         facts.classes(node),
@@ -378,7 +387,7 @@ class TemplateImport:
 
     def sources(self) -> tuple[str, ...]:
         """The sources that the dataflows read, by name."""
-        return tuple(sorted({source for each in self.imported for source in sources_of(each.document)}))
+        return tuple(sorted({source for template in self.imported for source in sources_of(template.document)}))
 
 
 def import_files(
@@ -395,8 +404,8 @@ def import_files(
     known: dict[frozenset[bytes], str] = {}
     # A file that is named twice is read once.
     for file in dict.fromkeys(files):
-        templates, found = read_templates(file)
-        log = FindingsLog(str(file), findings=[*found])
+        templates, file_findings = read_templates(file)
+        log = FindingsLog(str(file), findings=[*file_findings])
         for template in templates:
             log.template = template.name
             name = _file_name(template.name, names)
@@ -426,18 +435,18 @@ def _file_name(name: str, taken: set[str]) -> str:
     """
     words = "".join(letter if letter.isalnum() or letter in "._-" else " " for letter in name).split()
     plain = "-".join(word for word in words if word.strip("-")).strip(".-")[:_LONGEST_NAME] or "template"
-    found, number = plain, 1
-    while found.lower() in taken:
+    unique, number = plain, 1
+    while unique.lower() in taken:
         number += 1
-        found = f"{plain}-{number}"
-    return found
+        unique = f"{plain}-{number}"
+    return unique
 
 
-def workload_file(found: TemplateImport, about: Mapping[str, object]) -> dict[str, object]:
+def workload_file(imported: TemplateImport, about: Mapping[str, object]) -> dict[str, object]:
     """The content of `workload.json` for an import."""
     schema = {name: OPMW_SCHEMA.fields[name].value for name in OPMW_SCHEMA.names()}
     return {
         "version": 1,
         "about": about,
-        "sources": [{"name": name, "schema": schema, "per_second": EVENTS_PER_SECOND} for name in found.sources()],
+        "sources": [{"name": name, "schema": schema, "per_second": EVENTS_PER_SECOND} for name in imported.sources()],
     }

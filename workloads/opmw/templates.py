@@ -61,11 +61,11 @@ class Template:
         >>> template.givers(), template.parents()
         ({'x': ['a']}, {'a': [], 'b': ['a']})
         """
-        found: dict[str, list[str]] = {}
+        givers: dict[str, list[str]] = {}
         for step in self.steps:
             for variable in step.gives:
-                found.setdefault(variable, []).append(step.name)
-        return found
+                givers.setdefault(variable, []).append(step.name)
+        return givers
 
     def parents(self) -> dict[str, list[str]]:
         """For each step the steps whose variables it uses, each once."""
@@ -181,12 +181,12 @@ def _template(number: int, words: Sequence[str]) -> Template:
     for place, word in enumerate(words):
         component, _, inputs = word.partition("<")
         uses = []
-        for each in filter(None, inputs.split(",")):
-            of_type, _, name = each.partition(".")
+        for text in filter(None, inputs.split(",")):
+            of_type, _, name = text.partition(".")
             if name:
                 used = Variable(name=VARIABLES[int(name)], data_type=DATA_TYPES[int(of_type)])
             else:
-                used = Variable(name=_result(int(each)), data_type=None)
+                used = Variable(name=_result(int(text)), data_type=None)
             variables[used.name] = used
             uses.append(used.name)
         variables[_result(place)] = Variable(name=_result(place), data_type=None)

@@ -116,7 +116,9 @@ def load_scenario(name: str) -> PipelineScenario:
         pipeline=_read(name, "pipeline"),
         static=_read(name, "static"),
         modules=tuple(_read(name, "modules")),
-        schemas={each: Schema.of({field: Kind(kind) for field, kind in schemas[each].items()}) for each in schemas},
+        schemas={
+            source: Schema.of({field: Kind(kind) for field, kind in schemas[source].items()}) for source in schemas
+        },
         rounds=_ROUNDS[name],
     )
 
@@ -136,7 +138,7 @@ def surroundings_of(scenario: PipelineScenario) -> Surroundings:
         tenant=_OWNER,
         catalogue=catalogue,
         sources={name: Source(name=name, owner=_OWNER, schema=schema) for name, schema in scenario.schemas.items()},
-        modules=[read_module(json.dumps(each), catalogue) for each in scenario.modules],
+        modules=[read_module(json.dumps(module), catalogue) for module in scenario.modules],
     )
 
 

@@ -123,8 +123,8 @@ def dry_rows(  # noqa: PLR0913 - a replay has these settings
     arriving = {source.name: Fraction(source.per_second) * Fraction(rate) for source in workload.sources}
     scales = Scales(arriving=arriving, cost=cost)
     # Fresh tasks keep their duplicates within a dataflow, so the baseline is that of reuse.
-    alone = {name: scales.load(each) for name, each in _checked(workload, names, "reuse").items()}
-    tags = frozenset[str]().union(*(task.tags for each in dataflows.values() for task in each.tasks))
+    alone = {name: scales.load(dataflow) for name, dataflow in _checked(workload, names, "reuse").items()}
+    tags = frozenset[str]().union(*(task.tags for dataflow in dataflows.values() for task in dataflow.tasks))
     host = Host(name="dry", cores=1.0, tags=tags)
     state = _State(Conditions(now=_NOW, hosts=(host,), strategy=way.placement, pace=pace), scales)
     submitted = Load()
@@ -227,8 +227,8 @@ class _State:
 
     def users_rows(self, number: int) -> tuple[UsersRow, ...]:
         """The number of running tasks that serve so many dataflows after a step."""
-        found = sorted((users, tasks) for users, tasks in self._used.items() if tasks)
-        return tuple(UsersRow(step=number, users=users, tasks=tasks) for users, tasks in found)
+        used = sorted((users, tasks) for users, tasks in self._used.items() if tasks)
+        return tuple(UsersRow(step=number, users=users, tasks=tasks) for users, tasks in used)
 
     def _move(self, users: int, more: int) -> None:
         self._used[users] -= 1
@@ -247,10 +247,10 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
     """The canonical dataflows, as they are submitted in a mode."""
     catalogue = installed_catalogue()
     sources = {
-        each.name: Source(name=each.name, owner=_TENANT, schema=each.schema, visibility=Visibility.PUBLIC)
-        for each in workload.sources
+        source.name: Source(name=source.name, owner=_TENANT, schema=source.schema, visibility=Visibility.PUBLIC)
+        for source in workload.sources
     }
-    found: dict[str, Dataflow] = {}
+    checked: dict[str, Dataflow] = {}
     for name in sorted(names):
         document = workload.dataflows.get(name)
         if document is None:
@@ -259,7 +259,7 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
                 " was drawn for, or draw another"
             )
         try:
-            found[name] = canonicalise(
+            checked[name] = canonicalise(
                 dumps(document_in(mode, document)),
                 dataflow=name,
                 tenant=_TENANT,
@@ -272,7 +272,7 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
                 f"the dataflow {name!r} of the workload {workload.name!r} has problems, the first at"
                 f" {first.pointer or '(document)'}: {first.message}; {first.remedy}"
             ) from None
-    return found
+    return checked
 
 
 def replay_dry(  # noqa: PLR0913 - a replay has these settings
@@ -286,5 +286,5 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
     settings = {"pace": pace, "rate": rate, "cost": each_step.__name__}
     results = ResultsFolder(into, manifest_of(way, trace, workload, settings, dry=True))
     rows = dry_rows(workload, trace, way, pace=pace, rate=rate)
-    results.found = [StepResult(step=row, users=tuple(users)) for row, users in rows]
+    results.step_results = [StepResult(step=row, users=tuple(users)) for row, users in rows]
     results.finish()

@@ -118,13 +118,13 @@ def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, on_p
         while behind:
             for play in tuple(behind):
                 try:
-                    found = next(play)
+                    is_ready = next(play)
                 except StopIteration:
                     going.remove(play)
                     behind.remove(play)
                     continue
-                if found is not None:
-                    ready.append(found)
+                if is_ready is not None:
+                    ready.append(is_ready)
                     behind.remove(play)
         if ready:
             _measure(ready, pacing, on_progress)
@@ -132,13 +132,13 @@ def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, on_p
 
 def _measure(ready: Sequence[_Ready], pacing: Pacing, on_progress: OnProgress) -> None:
     """Measure all services at once, and report discarded windows."""
-    for player in (player for each in ready for player in each.players.values()):
+    for player in (player for play in ready for player in play.players.values()):
         player.catch_up(pacing.pace)
     time.sleep(pacing.settling)
-    at = [(player, each.step) for each in ready for player in each.players.values()]
-    found = [each.windows.setdefault(folder, []) for each in ready for folder in each.players]
+    at = [(player, play.step) for play in ready for player in play.players.values()]
+    windows_of = [play.windows.setdefault(folder, []) for play in ready for folder in play.players]
     for window in range(pacing.windows):
-        for windows, (player, step), row in zip(found, at, measure(at, window, pacing), strict=True):
+        for windows, (player, step), row in zip(windows_of, at, measure(at, window, pacing), strict=True):
             windows.append(row)
             if row.behind:
                 on_progress(f"step {step + 1}, {player.way.name}: window {window + 1} is discarded: {row.behind}", 0.0)
@@ -159,7 +159,7 @@ class _Play:
         """Do the steps that are not done yet; services play until `held` is closed."""
         steps, pacing = self._part.trace.steps, self._pacing
         seconds = seconds_of(self._part.trace, pacing, tuple(self._part.ways.values()))
-        done = min(len(results.found) for results in self._folders.values())
+        done = min(len(results.step_results) for results in self._folders.values())
         if all(results.complete for results in self._folders.values()):
             self._on_progress("all steps were already done", sum(seconds))
             return
@@ -188,7 +188,9 @@ class _Play:
             self._on_progress("", seconds[number])
         for folder, results in self._folders.items():
             # This service has not metered the steps before an interruption.
-            results.found[done:] = [self._players[folder].with_metered_savings(each) for each in results.found[done:]]
+            results.step_results[done:] = [
+                self._players[folder].with_metered_savings(result) for result in results.step_results[done:]
+            ]
             results.finish()
 
     def _repeat(self, done: int, seconds: float) -> Iterator[None]:
@@ -255,15 +257,15 @@ def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[Step
     """The dry counts after each step, for each mode; fails if the trace or a document cannot be replayed."""
 
     def rows(mode: Mode) -> tuple[StepRow, ...]:
-        found = dry_rows(part.workload, part.trace, Way(mode, "pack"), pace=pacing.pace, rate=part.rate)
-        return tuple(row for row, _ in found)
+        counted = dry_rows(part.workload, part.trace, Way(mode, "pack"), pace=pacing.pace, rate=part.rate)
+        return tuple(row for row, _ in counted)
 
     return {mode: rows(mode) for mode in {way.mode for way in part.ways.values()}}
 
 
 def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Mapping[str, str]:
     """Write files with the sources' events for so many seconds; return their paths by source."""
-    found = {}
+    paths = {}
     for number, source in enumerate(workload.sources):
         if source.events is None:
             continue
@@ -271,8 +273,8 @@ def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Map
         many = max(FEWEST, min(MOST, round(source.per_second * seconds)))
         with path.open("w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), many))
-        found[source.name] = str(path)
-    return found
+        paths[source.name] = str(path)
+    return paths
 
 
 def _naming(way: Way, on_progress: OnProgress) -> Callable[[str], None]:

@@ -92,21 +92,21 @@ def awaited_steps(trace: Trace, pacing: Pacing) -> frozenset[int]:
 def seconds_of(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> tuple[float, ...]:
     """The approximate seconds of each step, for progress bars and budgets."""
     measured, awaited = measured_steps(trace, pacing.points), awaited_steps(trace, pacing)
-    moves = sum(each.defragment == "step" for each in ways)
-    found: list[float] = []
+    moves = sum(way.defragment == "step" for way in ways)
+    durations: list[float] = []
     opened = 0
     for number, step in enumerate(trace.steps):
         took = COMMITTING * len(ways)
         if step.action is Action.SUBMIT:
             # Packed dataflows rarely start a job.
-            opened += sum(each.placement != "pack" for each in ways)
+            opened += sum(way.placement != "pack" for way in ways)
         if number in awaited:
             took += pacing.pace + OPENING * opened + pacing.pace * moves
             opened = 0
         if number in measured:
             took += pacing.measuring
-        found.append(took)
-    return tuple(found)
+        durations.append(took)
+    return tuple(durations)
 
 
 def total_seconds(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> float:

@@ -27,27 +27,27 @@ from workloads.service import Outputs, RunFailed, ServiceProcess, connected_tena
 from workloads.traces import Action, TraceStep, Way
 
 
-def with_savings(found: StepResult, savings: SavingsAnswer) -> StepResult:
+def with_savings(result: StepResult, savings: SavingsAnswer) -> StepResult:
     """A measured step with the estimated cores of separate execution and each tenant's share.
 
     Both are from the minutes around its windows; without a metered minute the step stays as it is.
     """
     whole = savings.whole
-    if whole is None or not savings.metered_seconds or not found.windows:
-        return found
+    if whole is None or not savings.metered_seconds or not result.windows:
+        return result
     shares = {share.tenant: share.share.cores for share in savings.shares}
     return replace(
-        found,
+        result,
         windows=tuple(
             replace(
                 window,
                 alone_launched=whole.alone_launched.likely,
                 alone_packed=whole.alone_packed.likely,
             )
-            for window in found.windows
+            for window in result.windows
         ),
         tenants=tuple(
-            TenantCoresRow(step=found.step.step, tenant=tenant, cores=cores)
+            TenantCoresRow(step=result.step.step, tenant=tenant, cores=cores)
             for tenant, cores in (*sorted(shares.items()), (None, whole.overhead.cores + whole.others.cores))
         ),
     )
@@ -121,7 +121,7 @@ class Player:
 
     def count(self, dry: StepRow, *, measured: bool, seconds: float) -> tuple[StepRow, tuple[UsersRow, ...]]:
         """The counts after a step, from the service; submitted tasks and work are those of the dry row."""
-        found, tasks = self.operator.fragmentation(), list(self.operator.running_tasks())
+        fragmentation, tasks = self.operator.fragmentation(), list(self.operator.running_tasks())
         users = Counter(task.dataflows for task in tasks)
         kinds = counted(kind for task in tasks if (kind := self._catalogue.find(task.type)) is not None)
         row = replace(
@@ -130,9 +130,9 @@ class Player:
             running_tasks=users.total(),
             running_sources=kinds.sources,
             running_outputs=kinds.outputs,
-            paused_tasks=found.paused,
-            jobs=found.jobs,
-            bridges=found.bridges,
+            paused_tasks=fragmentation.paused,
+            jobs=fragmentation.jobs,
+            bridges=fragmentation.bridges,
             measured=measured,
             seconds=round(seconds, 3),
         )
@@ -170,9 +170,9 @@ class Player:
             behind=why_behind(opened.jobs, jobs, pace=pace, seconds=took),
         )
 
-    def with_metered_savings(self, found: StepResult) -> StepResult:
+    def with_metered_savings(self, result: StepResult) -> StepResult:
         """A step's result with the savings that the service metered during its windows."""
-        return found if found.between is None else with_savings(found, self.savings(*found.between))
+        return result if result.between is None else with_savings(result, self.savings(*result.between))
 
     def savings(self, since: float, until: float) -> SavingsAnswer:
         """The savings metered in the whole minutes around two moments, which are by the clock of `time.time`."""
@@ -196,16 +196,16 @@ class Player:
 
     def _latencies(self) -> tuple[float | None, float | None]:
         """The median of all outputs' medians, and the highest of their 99th percentiles, over the last minute."""
-        outputs = [output for each in self.operator.dataflows() for output in each.outputs]
+        outputs = [output for dataflow in self.operator.dataflows() for output in dataflow.outputs]
         p50 = [output.latency_seconds_p50 for output in outputs if output.latency_seconds_p50 is not None]
         p99 = [output.latency_seconds_p99 for output in outputs if output.latency_seconds_p99 is not None]
         return median(p50) if p50 else None, max(p99, default=None)
 
     def _unsettled(self) -> str:
         """The first dataflow or job that is not settled, as text; empty if there is none."""
-        for each in self.operator.dataflows():
-            if each.state is not DataflowState.RUNNING:
-                return f"the dataflow {each.name!r} is {each.state}: {each.reason or 'no reason given'}"
+        for dataflow in self.operator.dataflows():
+            if dataflow.state is not DataflowState.RUNNING:
+                return f"the dataflow {dataflow.name!r} is {dataflow.state}: {dataflow.reason or 'no reason given'}"
         for job in self.operator.jobs():
             if job.state != JobState.RUNNING or job.in_effect != job.version:
                 return f"the job {job.job} is {job.state}, with plan {job.in_effect} of {job.version}; {job.trouble}"
@@ -213,9 +213,9 @@ class Player:
 
     def _until(self, what: str, unsettled: Callable[[], str]) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while found := unsettled():
+        while waits_for := unsettled():
             if time.monotonic() > deadline:
-                raise RunFailed(f"{self.way.name}: waited {_PATIENCE:g} s in vain for {what}: {found}")
+                raise RunFailed(f"{self.way.name}: waited {_PATIENCE:g} s in vain for {what}: {waits_for}")
             time.sleep(_POLL_INTERVAL)
 
 

@@ -188,13 +188,13 @@ def _say_defragmentation(runs: Runs) -> Iterable[str]:
 
 
 def _draw_latency(axes: Axes, runs: Runs, _what: str) -> None:
-    found = latencies(runs)
-    for place, (way, (p50, p99)) in enumerate(found.items()):
+    by_way = latencies(runs)
+    for place, (way, (p50, p99)) in enumerate(by_way.items()):
         color = WAY_STYLES.get(way, OTHER).color
         axes.plot([place, place], [p50, p99], color=color, linewidth=1)
         axes.plot(place, p50, marker="o", color=color)
         axes.plot(place, p99, marker="_", markersize=14, color=color)
-    label_ways(axes, list(found))
+    label_ways(axes, list(by_way))
 
 
 def _say_latency(runs: Runs) -> Iterable[str]:
@@ -202,12 +202,12 @@ def _say_latency(runs: Runs) -> Iterable[str]:
 
 
 def _draw_packing(axes: Axes, runs: Runs, _what: str) -> None:
-    found = cores_by_packing_and_sharing(runs)
-    for place, (way, cores) in enumerate(found.items()):
+    by_way = cores_by_packing_and_sharing(runs)
+    for place, (way, cores) in enumerate(by_way.items()):
         style = WAY_STYLES[way]
         bars = axes.bar(place, cores, color=style.color, hatch=style.hatch, edgecolor=PAPER, linewidth=0, width=0.7)
         axes.bar_label(bars, fmt="%.2f", fontsize=7, color=INK, padding=1)
-    label_ways(axes, list(found))
+    label_ways(axes, list(by_way))
     axes.margins(y=0.15)
 
 
@@ -220,11 +220,11 @@ def _draw_regime(axes: Axes, runs: Runs, _what: str) -> None:
     if regime is None:
         return
     across = [10.0 ** (exponent / 20) for exponent in range(-60, round(20 * log10(regime.pace)))]
-    modelled = [regime.at(each) for each in across]
+    modelled = [regime.at(load) for load in across]
     dots = measured_savings(runs)
     for name, way in _SAVINGS.items():
-        saved = [100 * getattr(each.saves, name) / (each.alone + ASSUMED.host) for each in modelled]
-        axes.plot([1_000 * each for each in across], saved, **{**line_of(way), "label": name})
+        saved = [100 * getattr(savings.saves, name) / (savings.alone + ASSUMED.host) for savings in modelled]
+        axes.plot([1_000 * load for load in across], saved, **{**line_of(way), "label": name})
         measured = getattr(dots, name) if dots else None
         if measured is not None:
             style = WAY_STYLES[way]

@@ -95,19 +95,19 @@ def bridge_latency(runs: Runs, summary: Summary) -> str | None:
 
 def packing_and_sharing(runs: Runs) -> str | None:
     """The savings of packing alone, of sharing alone, and of both."""
-    found = cores_by_packing_and_sharing(runs)
-    if DEFAULT not in found or DEFAULT_PACKED not in found or not found[DEFAULT]:
+    cores = cores_by_packing_and_sharing(runs)
+    if DEFAULT not in cores or DEFAULT_PACKED not in cores or not cores[DEFAULT]:
         return None
     text = (
         f"{runs.name}: packing alone, without sharing, saves"
-        f" {part(1 - found[DEFAULT_PACKED] / found[DEFAULT])} of default's cores."
+        f" {part(1 - cores[DEFAULT_PACKED] / cores[DEFAULT])} of default's cores."
     )
-    if REUSE in found:
-        text += f" Sharing alone, with a job for each submission, saves {part(1 - found[REUSE] / found[DEFAULT])}."
-    if REUSE_PACKED in found:
+    if REUSE in cores:
+        text += f" Sharing alone, with a job for each submission, saves {part(1 - cores[REUSE] / cores[DEFAULT])}."
+    if REUSE_PACKED in cores:
         text += (
-            f" After packing, sharing saves another {part(1 - found[REUSE_PACKED] / found[DEFAULT_PACKED])} of the"
-            f" rest; both together save {part(1 - found[REUSE_PACKED] / found[DEFAULT])}."
+            f" After packing, sharing saves another {part(1 - cores[REUSE_PACKED] / cores[DEFAULT_PACKED])} of the"
+            f" rest; both together save {part(1 - cores[REUSE_PACKED] / cores[DEFAULT])}."
         )
     return text + _if_sequential(runs, DEFAULT, DEFAULT_PACKED)
 
@@ -287,12 +287,12 @@ def regime_sentence(runs: Runs) -> str | None:
     if measured_savings(runs) is None:
         text += "."
     else:
-        found, alone = regime.saves, regime.alone + ASSUMED.host
+        savings, alone = regime.saves, regime.alone + ASSUMED.host
         text += (
             f" and holds {1_000 * regime.per_batch:.0f} ms of work. By the model, sharing saves"
-            f" {part(found.sharing / alone)} of default's cores, packing {part(found.packing / alone)}, and"
-            f" defragmentation after sharing {part(found.defragmenting / alone)}. The largest saving is that of"
-            f" {found.most or 'none of them'}."
+            f" {part(savings.sharing / alone)} of default's cores, packing {part(savings.packing / alone)}, and"
+            f" defragmentation after sharing {part(savings.defragmenting / alone)}. The largest saving is that of"
+            f" {savings.most or 'none of them'}."
         )
     if regime.crossover is None:
         return f"{text} Sharing saves less than packing at every load that a job can bear."
@@ -309,8 +309,8 @@ def _pace(runs: Runs) -> float:
 
 
 def _batch(runs: Runs, pace: float) -> float:
-    found = job_cores(runs)
-    return ASSUMED.batch if found is None else found[0] * pace
+    cost = job_cores(runs)
+    return ASSUMED.batch if cost is None else cost[0] * pace
 
 
 NEAR = 3.0
@@ -322,14 +322,14 @@ def cores_against_work(every: Sequence[Runs], summary: Summary) -> Iterator[str]
     for runs in every:
         ways = summary.workloads[runs.workload][runs.trace]
         for way in runs.ways:
-            each = ways[way.name]
-            if way == way.baseline or each.cores_saved is None or each.work_saved_where_measured is None:
+            row = ways[way.name]
+            if way == way.baseline or row.cores_saved is None or row.work_saved_where_measured is None:
                 continue
-            points = 100 * (each.cores_saved - each.work_saved_where_measured)
+            points = 100 * (row.cores_saved - row.work_saved_where_measured)
             most = max(runs.cores(way.baseline).values())
             yield (
-                f"{runs.name}, {way.name}: {part(each.cores_saved)} of the cores are saved, and"
-                f" {part(each.work_saved_where_measured)} of the work at the same steps:"
+                f"{runs.name}, {way.name}: {part(row.cores_saved)} of the cores are saved, and"
+                f" {part(row.work_saved_where_measured)} of the work at the same steps:"
                 f" {'within' if abs(points) <= NEAR else 'not within'} {NEAR:g} points ({points:+.1f})."
                 f" {way.baseline.name} takes at most {most:.2f} cores."
             )

@@ -67,8 +67,8 @@ def saved(without: Sequence[float], shared: Sequence[float], durations: Sequence
     >>> saved([2, 4], [2, 1], [1, 1])
     0.5
     """
-    whole = math.fsum(weight * each for weight, each in zip(durations, without, strict=True))
-    used = math.fsum(weight * each for weight, each in zip(durations, shared, strict=True))
+    whole = math.fsum(weight * use for weight, use in zip(durations, without, strict=True))
+    used = math.fsum(weight * use for weight, use in zip(durations, shared, strict=True))
     return 1 - used / whole if whole else None
 
 
@@ -86,7 +86,7 @@ def means(steps: Mapping[int, Sequence[float]]) -> dict[int, IntervalEstimate]:
     freedom = sum(len(values) - 1 for values in steps.values())
     if not freedom:
         return {step: IntervalEstimate(value=middle) for step, middle in middles.items()}
-    scatter = math.fsum((each - middles[step]) ** 2 for step, values in steps.items() for each in values) / freedom
+    scatter = math.fsum((value - middles[step]) ** 2 for step, values in steps.items() for value in values) / freedom
     return {step: _around(middles[step], math.sqrt(scatter / len(values)), freedom) for step, values in steps.items()}
 
 
@@ -134,7 +134,7 @@ def _scatter(pairs: Sequence[Pair], ratio: float) -> float:
     """The sum of squared deviations of a step's pairs from the common ratio."""
     left = [pair.shared - ratio * pair.without for pair in pairs]
     middle = fmean(left)
-    return math.fsum((each - middle) ** 2 for each in left)
+    return math.fsum((deviation - middle) ** 2 for deviation in left)
 
 
 def _around(value: float, error: float, freedom: int) -> IntervalEstimate:
@@ -201,11 +201,11 @@ class Runs:
 
     def windows(self, way: Way) -> Mapping[int, tuple[WindowRow, ...]]:
         """The valid windows of a way, by step."""
-        found: defaultdict[int, list[WindowRow]] = defaultdict(list)
+        valid: defaultdict[int, list[WindowRow]] = defaultdict(list)
         for row in self._windows(way):
             if not row.behind:
-                found[row.step].append(row)
-        return {step: tuple(rows) for step, rows in sorted(found.items())}
+                valid[row.step].append(row)
+        return {step: tuple(rows) for step, rows in sorted(valid.items())}
 
     def discarded_windows(self, way: Way) -> tuple[WindowRow, ...]:
         """The windows in which the service was behind."""
@@ -271,7 +271,7 @@ def _order(workload: str, trace: str, seed: int) -> tuple[str, bool, str, int]:
 
 def _together(workload: str, trace: str, runs: Sequence[Run]) -> Runs:
     first = runs[0]
-    found: dict[bool, dict[Way, Run]] = {True: {}, False: {}}
+    by_kind: dict[bool, dict[Way, Run]] = {True: {}, False: {}}
     for run in runs:
         steps = [(row.step, row.action, row.dataflow) for row in run.results.steps]
         if steps != [(row.step, row.action, row.dataflow) for row in first.results.steps] or not steps:
@@ -282,10 +282,10 @@ def _together(workload: str, trace: str, runs: Sequence[Run]) -> Runs:
             raise WrongResults(f"{run.folder}: lacks steps of its trace; replay it again with `braid replay`")
         if any(not 0 <= row.step < len(steps) for row in run.results.windows):
             raise WrongResults(f"{run.folder}: has windows of unknown steps; replay it again with `braid replay`")
-        known = found[run.results.manifest.dry].setdefault(run.way, run)
+        known = by_kind[run.results.manifest.dry].setdefault(run.way, run)
         if known is not run:
             raise WrongResults(f"{run.folder}: is the same replay as {known.folder}; report on one of them")
-    return Runs(workload=workload, trace=trace, dry=found[True], live=found[False])
+    return Runs(workload=workload, trace=trace, dry=by_kind[True], live=by_kind[False])
 
 
 MANY = 10
@@ -296,39 +296,45 @@ def shares_by_users(runs: Runs) -> dict[int, float]:
     """The part of the running tasks that two, three, and more dataflows use, weighted by time."""
     # The users of a task are the same in any placement.
     run = next(
-        (found for way in (REUSE, REUSE_PACKED) for found in (runs.dry.get(way), runs.live.get(way)) if found), None
+        (
+            candidate
+            for way in (REUSE, REUSE_PACKED)
+            for candidate in (runs.dry.get(way), runs.live.get(way))
+            if candidate
+        ),
+        None,
     )
     if run is None:
         return {}
     step_weights = runs.step_weights
-    found: dict[int, float] = {}
+    by_users: dict[int, float] = {}
     for row in run.results.users:
         users = min(row.users, MANY)
-        found[users] = found.get(users, 0.0) + step_weights[row.step] * row.tasks
-    whole = sum(found.values())
-    return {users: found[users] / whole for users in sorted(found) if users > 1} if whole else {}
+        by_users[users] = by_users.get(users, 0.0) + step_weights[row.step] * row.tasks
+    whole = sum(by_users.values())
+    return {users: by_users[users] / whole for users in sorted(by_users) if users > 1} if whole else {}
 
 
 def latencies(runs: Runs) -> dict[Way, tuple[float, float]]:
     """The mean p50 and p99 of each way with measurements."""
-    found: dict[Way, tuple[float, float]] = {}
+    by_way: dict[Way, tuple[float, float]] = {}
     for way in runs.ways:
         rows = [row for those in runs.windows(way).values() for row in those]
         p50 = [row.latency_p50 for row in rows if row.latency_p50 is not None]
         p99 = [row.latency_p99 for row in rows if row.latency_p99 is not None]
         if p50 and p99:
-            found[way] = fmean(p50), fmean(p99)
-    return found
+            by_way[way] = fmean(p50), fmean(p99)
+    return by_way
 
 
 def cores_by_packing_and_sharing(runs: Runs) -> dict[Way, float]:
     """The mean cores of each measured one of the four ways, over their common steps."""
     four = (DEFAULT, REUSE, DEFAULT_PACKED, REUSE_PACKED)
-    found = {way: cores for way in four if (cores := runs.cores(way))}
-    common = set.intersection(*map(set, found.values())) if found else set()
+    by_way = {way: cores for way in four if (cores := runs.cores(way))}
+    common = set.intersection(*map(set, by_way.values())) if by_way else set()
     if not common:
         return {}
-    return {way: fmean(cores[step] for step in common) for way, cores in found.items()}
+    return {way: fmean(cores[step] for step in common) for way, cores in by_way.items()}
 
 
 def tenant_cores(runs: Runs, way: Way) -> dict[str | None, float]:
@@ -337,10 +343,10 @@ def tenant_cores(runs: Runs, way: Way) -> dict[str | None, float]:
     valid = runs.windows(way)
     rows = [row for row in run.results.tenants if row.step in valid] if run else []
     steps = {row.step for row in rows}
-    found: dict[str | None, float] = {}
+    shares: dict[str | None, float] = {}
     for row in rows:
-        found[row.tenant] = found.get(row.tenant, 0.0) + row.cores / len(steps)
-    return found
+        shares[row.tenant] = shares.get(row.tenant, 0.0) + row.cores / len(steps)
+    return shares
 
 
 def job_cores(runs: Runs) -> tuple[float, float] | None:
@@ -354,5 +360,5 @@ def job_cores(runs: Runs) -> tuple[float, float] | None:
     more_cores = fmean(launched[step] - packed[step] for step in common)
     if more_jobs <= 0 or more_cores <= 0:
         return None
-    each = more_cores / more_jobs
-    return each, each * fmean(jobs[DEFAULT][step] for step in common) / fmean(launched[step] for step in common)
+    job = more_cores / more_jobs
+    return job, job * fmean(jobs[DEFAULT][step] for step in common) / fmean(launched[step] for step in common)

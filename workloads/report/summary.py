@@ -73,7 +73,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """The content of the file."""
         return {
-            workload: {trace: {way: asdict(each) for way, each in ways.items()} for trace, ways in traces.items()}
+            workload: {trace: {way: asdict(row) for way, row in ways.items()} for trace, ways in traces.items()}
             for workload, traces in self.workloads.items()
         }
 
@@ -81,16 +81,16 @@ class Summary:
         """The workload, the trace, the way and its results, in order."""
         for workload, traces in self.workloads.items():
             for trace, ways in traces.items():
-                yield from ((workload, trace, way, each) for way, each in ways.items())
+                yield from ((workload, trace, way, row) for way, row in ways.items())
 
 
 def summary_of(every: Sequence[Runs]) -> Summary:
     """The summary of all runs."""
-    found: dict[str, dict[str, dict[str, WaySummary]]] = {}
+    by_workload: dict[str, dict[str, dict[str, WaySummary]]] = {}
     for runs in every:
         ways = {way.name: _way(runs, way) for way in runs.ways}
-        found.setdefault(runs.workload, {})[runs.trace] = ways
-    return Summary(workloads=found)
+        by_workload.setdefault(runs.workload, {})[runs.trace] = ways
+    return Summary(workloads=by_workload)
 
 
 def markdown_of(summary: Summary) -> str:
@@ -102,61 +102,61 @@ def markdown_of(summary: Summary) -> str:
         **{name: name for name in ("cores saved", "p50", "p99")},
     }
     rows = [("workload", "trace", "way", *columns.values()), (*["---"] * 3, *["--:"] * len(columns))]
-    for workload, trace, way, each in summary.rows():
-        shown = cells(way, each)
+    for workload, trace, way, row in summary.rows():
+        shown = cells(way, row)
         rows.append((_cell(workload), _cell(trace), way, *(shown[name] for name in columns)))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def cells(way: str, each: WaySummary) -> dict[str, str]:
+def cells(way: str, row: WaySummary) -> dict[str, str]:
     """The cells of tables on a way; those of savings are empty for a baseline."""
     saved = {
-        "tasks saved": part(each.tasks_saved),
-        "tasks saved at the peak": part(each.tasks_saved_at_peak),
-        "steps saved": part(each.steps_saved),
-        "work saved": part(each.work_saved),
-        "cores saved": part_of(cores_saving(each)),
-        "cores saved at the peak": part(each.cores_saved_at_peak),
+        "tasks saved": part(row.tasks_saved),
+        "tasks saved at the peak": part(row.tasks_saved_at_peak),
+        "steps saved": part(row.steps_saved),
+        "work saved": part(row.work_saved),
+        "cores saved": part_of(cores_saving(row)),
+        "cores saved at the peak": part(row.cores_saved_at_peak),
     }
     return {
-        "tasks": tasks_by_kind(each),
-        "jobs": number(each.jobs_mean, 1),
-        "windows": windows_counted(each),
-        "cores": number(each.cores_mean, 3),
-        "p50": seconds(each.latency_p50),
-        "p99": seconds(each.latency_p99),
-        **(dict.fromkeys(saved, "") if way == each.against else saved),
+        "tasks": tasks_by_kind(row),
+        "jobs": number(row.jobs_mean, 1),
+        "windows": windows_counted(row),
+        "cores": number(row.cores_mean, 3),
+        "p50": seconds(row.latency_p50),
+        "p99": seconds(row.latency_p99),
+        **(dict.fromkeys(saved, "") if way == row.against else saved),
     }
 
 
-def cores_saving(each: WaySummary) -> IntervalEstimate | None:
+def cores_saving(row: WaySummary) -> IntervalEstimate | None:
     """The saved part of the cores, with its interval."""
-    if each.cores_saved is None:
+    if row.cores_saved is None:
         return None
-    return IntervalEstimate(value=each.cores_saved, low=each.cores_saved_low, high=each.cores_saved_high)
+    return IntervalEstimate(value=row.cores_saved, low=row.cores_saved_low, high=row.cores_saved_high)
 
 
-def error_of(each: WaySummary) -> IntervalEstimate | None:
+def error_of(row: WaySummary) -> IntervalEstimate | None:
     """The error of the service's estimate, with its interval."""
-    if each.estimate_error is None:
+    if row.estimate_error is None:
         return None
-    return IntervalEstimate(value=each.estimate_error, low=each.estimate_error_low, high=each.estimate_error_high)
+    return IntervalEstimate(value=row.estimate_error, low=row.estimate_error_low, high=row.estimate_error_high)
 
 
-def tasks_by_kind(each: WaySummary) -> str:
+def tasks_by_kind(row: WaySummary) -> str:
     """The running tasks of a way for a table cell: all, and the number of each kind."""
-    if each.tasks_mean is None:
+    if row.tasks_mean is None:
         return number(None, 1)
-    kinds = (each.sources_mean, each.steps_mean, each.outputs_mean)
-    return f"{number(each.tasks_mean, 1)} ({' + '.join(number(kind, 1) for kind in kinds)})"
+    kinds = (row.sources_mean, row.steps_mean, row.outputs_mean)
+    return f"{number(row.tasks_mean, 1)} ({' + '.join(number(kind, 1) for kind in kinds)})"
 
 
-def windows_counted(each: WaySummary) -> str:
+def windows_counted(row: WaySummary) -> str:
     """The valid windows for a table cell, and their total if some were discarded."""
-    many = each.windows + each.windows_thrown_away
+    many = row.windows + row.windows_thrown_away
     if not many:
         return "-"
-    return f"{each.windows} of {many}" if each.windows_thrown_away else str(many)
+    return f"{row.windows} of {many}" if row.windows_thrown_away else str(many)
 
 
 def number(value: float | None, digits: int) -> str:
@@ -250,12 +250,12 @@ def _weighted_mean(values: Sequence[float], step_weights: Sequence[float]) -> fl
     """The weighted mean over the steps."""
     whole = math.fsum(step_weights)
     return (
-        math.fsum(weight * each for weight, each in zip(step_weights, values, strict=True)) / whole if whole else None
+        math.fsum(weight * value for weight, value in zip(step_weights, values, strict=True)) / whole if whole else None
     )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
@@ -285,7 +285,7 @@ def _estimate_error(runs: Runs, way: Way) -> IntervalEstimate | None:
     less = saving_of(pairs, dict(enumerate(runs.step_weights))) if way.mode == "reuse" else None
     if less is None:
         return None
-    low, high = (None if each is None else -each for each in (less.high, less.low))
+    low, high = (None if bound is None else -bound for bound in (less.high, less.low))
     return IntervalEstimate(value=-less.value, low=low, high=high)
 
 
@@ -320,27 +320,27 @@ WHY = (
 
 def values(summary: Summary, way: Way, field: str) -> list[float]:
     """A number of a way in all workloads and traces that have it."""
-    every = (getattr(each, field) for _, _, name, each in summary.rows() if name == way.name)
+    every = (getattr(row, field) for _, _, name, row in summary.rows() if name == way.name)
     return [value for value in every if value is not None]
 
 
-def percent_range(found: Sequence[float]) -> str:
+def percent_range(parts: Sequence[float]) -> str:
     """A range of parts in per cent.
 
     >>> percent_range([0.38, 0.4611]), percent_range([0.2]), percent_range([])
     ('38.0 to 46.1 %', '20.0 %', 'not measured')
     """
-    if not found:
+    if not parts:
         return "not measured"
-    low, high = f"{100 * min(found):.1f}", f"{100 * max(found):.1f}"
+    low, high = f"{100 * min(parts):.1f}", f"{100 * max(parts):.1f}"
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def verdict(claim: Claim, found: Sequence[float]) -> str:
+def verdict(claim: Claim, savings: Sequence[float]) -> str:
     """The number of savings within, below and above a claimed range."""
-    if not found:
+    if not savings:
         return "not measured here"
-    inside = sum(claim.low <= each <= claim.high for each in found)
-    below = sum(each < claim.low for each in found)
-    counts = ((inside, "within"), (below, "below"), (len(found) - inside - below, "above"))
-    return ", ".join(f"{count} of {len(found)} {where}" for count, where in counts if count)
+    inside = sum(claim.low <= saving <= claim.high for saving in savings)
+    below = sum(saving < claim.low for saving in savings)
+    counts = ((inside, "within"), (below, "below"), (len(savings) - inside - below, "above"))
+    return ", ".join(f"{count} of {len(savings)} {where}" for count, where in counts if count)

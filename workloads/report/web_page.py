@@ -95,7 +95,7 @@ def table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], 
         tag(
             "table",
             tag("caption", caption),
-            tag("thead", tag("tr", *(tag("th", each, scope="col") for each in head))),
+            tag("thead", tag("tr", *(tag("th", title, scope="col") for title in head))),
             tag("tbody", *(_row(row, texts) for row in rows)),
         ),
         class_="table",
@@ -107,7 +107,7 @@ def table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], 
 
 def _row(row: tuple[str, ...], texts: int) -> Html:
     first, *others = row
-    cells = (tag("td", each, class_="number" if at >= texts else None) for at, each in enumerate(others, start=1))
+    cells = (tag("td", cell, class_="number" if at >= texts else None) for at, cell in enumerate(others, start=1))
     return tag("tr", tag("th", first, scope="row"), *cells)
 
 
@@ -124,12 +124,12 @@ def figure(pictures: Pictures, name: str) -> Html:
     return tag("figure", svg, tag("figcaption", title))
 
 
-def sentences(found: Iterable[str], otherwise: str) -> Html:
+def sentences(texts: Iterable[str], otherwise: str) -> Html:
     """Sentences as a list; without any, the text `otherwise`."""
-    listed = list(found)
+    listed = list(texts)
     if not listed:
         return tag("p", otherwise) if otherwise else Html()
-    return tag("ul", *(tag("li", each) for each in listed))
+    return tag("ul", *(tag("li", text) for text in listed))
 
 
 def details(what: str, settings: Mapping[str, object]) -> Html:
@@ -150,8 +150,8 @@ def savings(summary: Summary) -> Html:
         "cores saved at the peak": "at the peak",
     }
     rows = []
-    for workload, trace, way, each in summary.rows():
-        shown = cells(way, each)
+    for workload, trace, way, row in summary.rows():
+        shown = cells(way, row)
         rows.append((f"{workload}, {trace}", way, *(shown[name] for name in columns)))
     return joined(
         tag(
@@ -170,13 +170,13 @@ def paper(every: Sequence[Runs], summary: Summary) -> Html:
     """The paper's savings, those found here, and reasons for the differences."""
     rows = []
     for claim in CLAIMS:
-        found = values(summary, claim.way, claim.saved)
+        savings_here = values(summary, claim.way, claim.saved)
         rows.append(
             (
                 f"{claim.what}, {claim.by}",
                 f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %",
-                percent_range(found),
-                verdict(claim, found),
+                percent_range(savings_here),
+                verdict(claim, savings_here),
                 percent_range(values(summary, claim.way, f"{claim.saved}_at_peak")),
             )
         )
@@ -299,24 +299,27 @@ _SECTIONS = (
 
 def tenants(every: Sequence[Runs]) -> Html:
     """Each tenant's share of the measured cores."""
-    found = [shares for runs in every if (shares := _tenants_of(runs))]
+    tables = [shares for runs in every if (shares := _tenants_of(runs))]
     intro = (
         "The measured cores are divided among the tenants whose dataflows use them, in cores and as a part of the"
         " total. The last row has the cores measured at the same steps, which the shares should add up to."
     )
-    return joined(tag("p", intro), *found) if found else tag("p", NO_DATA, class_="soft")
+    return joined(tag("p", intro), *tables) if tables else tag("p", NO_DATA, class_="soft")
 
 
 def _tenants_of(runs: Runs) -> Html | None:
-    shares = {way: found for way in runs.ways if (found := tenant_cores(runs, way))}
+    shares = {way: share_of for way in runs.ways if (share_of := tenant_cores(runs, way))}
     if not shares:
         return None
-    names = sorted({name for found in shares.values() for name in found}, key=lambda name: (name is None, name or ""))
-    wholes = {way: sum(found.values()) for way, found in shares.items()}
+    names = sorted(
+        {name for shares_of_way in shares.values() for name in shares_of_way},
+        key=lambda name: (name is None, name or ""),
+    )
+    wholes = {way: sum(shares_of_way.values()) for way, shares_of_way in shares.items()}
     rows = [
         (
             "the operator's overhead" if name is None else name,
-            *(_of_whole(found.get(name, 0.0), wholes[way]) for way, found in shares.items()),
+            *(_of_whole(shares_of_way.get(name, 0.0), wholes[way]) for way, shares_of_way in shares.items()),
         )
         for name in names
     ]
@@ -332,9 +335,9 @@ def _of_whole(cores: float, whole: float) -> str:
 def estimate(summary: Summary) -> Html:
     """The service's estimate of the cores without sharing, compared with the measurement."""
     rows = [
-        (f"{workload}, {trace}", way, each.against, part_of(error))
-        for workload, trace, way, each in summary.rows()
-        if (error := error_of(each)) is not None
+        (f"{workload}, {trace}", way, row.against, part_of(error))
+        for workload, trace, way, row in summary.rows()
+        if (error := error_of(row)) is not None
     ]
     if not rows:
         return tag("p", NO_DATA, class_="soft")

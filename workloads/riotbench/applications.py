@@ -332,25 +332,27 @@ class Permutation:
 def every() -> tuple[Permutation, ...]:
     """All permutations of the right size."""
     ends: tuple[Literal["outputs", "plots"], ...] = ("outputs", "plots")
-    found = (
+    permutations = (
         Permutation(head, chosen, end)
         for head in HEADS
         for many in range(2, len(STATISTICS) + 1)
         for chosen in combinations(STATISTICS, many)
         for end in ends
     )
-    return tuple(each for each in found if len(tuple(each.tasks())) in _SIZES)
+    return tuple(permutation for permutation in permutations if len(tuple(permutation.tasks())) in _SIZES)
 
 
 def drawn(many: int, random: Random) -> tuple[Permutation, ...]:
     """Draw permutations; each differs from an earlier one by one choice, like dataflows that grow from one another."""
     pool = every()
-    found = [random.choice(pool)]
-    while len(found) < many:
-        base = random.choice(found)
-        near = [each for each in pool if each not in found and _choices_apart(each, base) == 1]
-        found += random.sample(near, 1) if near else []
-    return tuple(found)
+    chosen = [random.choice(pool)]
+    while len(chosen) < many:
+        base = random.choice(chosen)
+        near = [
+            permutation for permutation in pool if permutation not in chosen and _choices_apart(permutation, base) == 1
+        ]
+        chosen += random.sample(near, 1) if near else []
+    return tuple(chosen)
 
 
 def _choices_apart(one: Permutation, other: Permutation) -> int:

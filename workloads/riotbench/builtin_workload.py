@@ -50,7 +50,7 @@ def riotbench(seed: int = 1) -> Workload:
             "made": "RIoTBench's applications and permutations of their tasks",
             "seed": seed,
             "dataflows": len(dataflows),
-            "tasks": sum(len(each["tasks"]) for each in dataflows.values()),
+            "tasks": sum(len(dataflow["tasks"]) for dataflow in dataflows.values()),
             "applications": sum(map(len, _APPLICATIONS.values())),
             "permutations": sum(_PERMUTATIONS.values()),
             "bloom_filters_expected": EXPECTED,
@@ -62,13 +62,13 @@ def riotbench(seed: int = 1) -> Workload:
 
 def _dataflows(seed: int) -> Mapping[str, Document]:
     random = Random(seed)  # noqa: S311 - a workload is no secret
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for name, data in DATA_SETS.items():
         for application, make in _APPLICATIONS[name].items():
-            found[f"{name}-{application}"] = make(data)
+            documents[f"{name}-{application}"] = make(data)
         for number, permutation in enumerate(drawn(_PERMUTATIONS[name], random), 1):
-            found[f"{name}-{number}"] = permuted(data, permutation)
-    return {name: {**document, "name": name} for name, document in found.items()}
+            documents[f"{name}-{number}"] = permuted(data, permutation)
+    return {name: {**document, "name": name} for name, document in documents.items()}
 
 
 def _named(dataflows: Mapping[str, Document]) -> list[str]:
@@ -78,14 +78,14 @@ def _named(dataflows: Mapping[str, Document]) -> list[str]:
 
 
 def _source(name: str) -> WorkloadSource:
-    _, data, of = name.split(".")
+    _, data, kind = name.split(".")
     made: Mapping[str, Events] = {
         "rows": partial(events, DATA_SETS[data]),
         "learned": partial(models, DATA_SETS[data]),
     }
     return WorkloadSource(
         name=name,
-        schema=applications.SCHEMAS[of],
-        events=made.get(of),
-        per_second=DATA_SETS[data].per_second if of == "rows" else _MODELS_PER_SECOND,
+        schema=applications.SCHEMAS[kind],
+        events=made.get(kind),
+        per_second=DATA_SETS[data].per_second if kind == "rows" else _MODELS_PER_SECOND,
     )

@@ -82,13 +82,13 @@ class DataSet:
         """The bounds of the observed fields that have any."""
         return {field.name: field.valid for field in self.fields if field.observed and field.valid}
 
-    def source(self, of: str) -> str:
+    def source(self, kind: str) -> str:
         """The name of one of the set's sources, which is also its topic.
 
         >>> URBAN.source("rows")
         'riotbench.urban.rows'
         """
-        return f"riotbench.{self.name}.{of}"
+        return f"riotbench.{self.name}.{kind}"
 
 
 def _wave(name: str, unit: str, valid: Range, decimals: int, middle: float, swing: float, spread: float) -> Field:  # noqa: PLR0913, PLR0917 - a line of the tables below
@@ -229,5 +229,5 @@ FITNESS = DataSet(
 )
 """Sensors on the bodies of people who exercise."""
 
-DATA_SETS: Mapping[str, DataSet] = {each.name: each for each in (URBAN, TAXI, GRID, FITNESS)}
+DATA_SETS: Mapping[str, DataSet] = {data.name: data for data in (URBAN, TAXI, GRID, FITNESS)}
 """All data sets by name."""

@@ -47,7 +47,7 @@ def rides(
         "pickup_latitude": _places(random, 40.75, count),
         "dropoff_longitude": _places(random, -73.96, count),
         "dropoff_latitude": _places(random, 40.77, count),
-        "payment_type": ["CRD" if each else "CSH" for each in card.tolist()],
+        "payment_type": ["CRD" if is_card else "CSH" for is_card in card.tolist()],
         "fare_amount": fare,
         "surcharge": surcharge,
         "mta_tax": tax,
@@ -144,12 +144,12 @@ def models(data: DataSet, seed: int) -> Iterator[Event]:
 def _numbers(data: DataSet, drawn: Iterator[str]) -> npt.NDArray[np.float64]:
     """The features and, last, the target of the rows that have all of them."""
     wanted = (*data.features, data.target)
-    found = []
+    complete = []
     for row in drawn:
         values = {entry["n"]: entry.get("v") for entry in json.loads(row.partition(",")[2])["e"]}
         if all(name in values for name in wanted):
-            found.append([float(values[name]) for name in wanted])
-    return np.array(found)
+            complete.append([float(values[name]) for name in wanted])
+    return np.array(complete)
 
 
 def _line(data: DataSet, features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> LinearRegression:

@@ -90,7 +90,7 @@ def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
     if missing := [name for name in (data.key, TIMESTAMP, *data.observed) if name not in columns]:
         raise WrongFile(
             f"{path}, line 1: is neither a row of SenML nor a header with the column {missing[0]!r}; the set "
-            f"{data.name} has the columns {', '.join((data.key, TIMESTAMP, *(each.name for each in data.fields)))}"
+            f"{data.name} has the columns {', '.join((data.key, TIMESTAMP, *(field.name for field in data.fields)))}"
         )
     try:
         for values in reader:

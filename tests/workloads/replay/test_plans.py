@@ -123,7 +123,7 @@ def test_what_was_kept_is_there_after_a_kill_but_for_a_line_that_was_half_writte
     with (tmp_path / "results" / STEP_LINES).open("a") as file:
         file.write('{"step": {"st')
     again = ResultsFolder(tmp_path / "results", manifest(pace=1.0))
-    assert ([found(0), found(1)], False) == (again.found, again.complete)
+    assert ([found(0), found(1)], False) == (again.step_results, again.complete)
     again.keep(found(2))
     again.finish()
     results = read_results(tmp_path / "results")
@@ -138,7 +138,7 @@ def test_steps_that_another_replay_beside_has_yet_to_do_are_done_again(tmp_path:
     for number in range(3):
         keeper.keep(found(number))
     keeper.truncate(1)
-    assert [found(0)] == keeper.found == ResultsFolder(tmp_path / "results", manifest()).found
+    assert [found(0)] == keeper.step_results == ResultsFolder(tmp_path / "results", manifest()).step_results
 
 
 def test_results_of_another_replay_are_not_touched(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ TYPICAL = tuple(
     (quarter / 4, degrees, mean_load(quarter / 4, degrees)) for quarter in range(QUARTERS) for degrees in TEMPERATURES
 )
 """Hours, temperatures and loads of last year."""
-HOURLY = tuple(each for each in TYPICAL if each[0].is_integer())
+HOURLY = tuple(typical_load for typical_load in TYPICAL if typical_load[0].is_integer())
 """Those of full hours."""
 
 
@@ -46,5 +46,5 @@ def _forecast(event: dict[str, Any], loads: tuple[tuple[float, float, float], ..
         weight = math.exp(-(apart * apart + other * other) / 2)
         weights += weight
         total += weight * load
-    found = event["persons"] * total / weights
-    return {"predicted": found, "predictions": [found]}
+    predicted = event["persons"] * total / weights
+    return {"predicted": predicted, "predictions": [predicted]}

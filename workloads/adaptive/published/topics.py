@@ -44,11 +44,11 @@ NOISE = "noise"
 
 def weights_of(topic: str) -> dict[str, float]:
     """How often each word comes in texts of a topic, out of all of them."""
-    found = dict.fromkeys(BACKGROUND, 0.2)
-    found |= {word: 2.0 / (at + 2) for at, word in enumerate(OWN[topic])}
-    found |= {word: 0.3 if at == topic else 0.1 for word, at in MISLEADING.items()}
-    found |= {phrase: 1.0 for phrase, at in PHRASES.items() if at == topic}
-    return found
+    weights = dict.fromkeys(BACKGROUND, 0.2)
+    weights |= {word: 2.0 / (at + 2) for at, word in enumerate(OWN[topic])}
+    weights |= {word: 0.3 if at == topic else 0.1 for word, at in MISLEADING.items()}
+    weights |= {phrase: 1.0 for phrase, at in PHRASES.items() if at == topic}
+    return weights
 
 
 SHARES = {topic: weights_of(topic) for topic in TOPICS} | {NOISE: dict.fromkeys(BACKGROUND, 1.0)}
@@ -82,14 +82,14 @@ def mixture(event: dict[str, Any]) -> dict[str, Any]:
 
 def phrases(event: dict[str, Any]) -> dict[str, Any]:
     """Likewise, with phrases as single words."""
-    words, found = event["text"].split(), []
+    words, terms = event["text"].split(), []
     at = 0
     while at < len(words):
         pair = " ".join(words[at : at + 2])
         known = pair in PHRASES
-        found.append(pair if known else words[at])
+        terms.append(pair if known else words[at])
         at += 2 if known else 1
-    return _best(_shares(found, MANY))
+    return _best(_shares(terms, MANY))
 
 
 def _shares(words: list[str], rounds: int) -> dict[str, float]:
@@ -99,16 +99,16 @@ def _shares(words: list[str], rounds: int) -> dict[str, float]:
     shares = [1.0 / len(kinds)] * len(kinds)
     for _ in range(rounds):
         sums = [PRIOR] * len(kinds)
-        for each in given:
-            joint = [share * chance for share, chance in zip(shares, each, strict=True)]
+        for chances in given:
+            joint = [share * chance for share, chance in zip(shares, chances, strict=True)]
             whole = sum(joint)
             sums = [already + part / whole for already, part in zip(sums, joint, strict=True)]
         whole = sum(sums)
-        shares = [each / whole for each in sums]
+        shares = [total / whole for total in sums]
     return {kind: share for kind, share in zip(kinds, shares, strict=True) if kind != NOISE}
 
 
 def _best(shares: dict[str, float]) -> dict[str, Any]:
     # Rounded, so that topics that are as probable are equal to the last digit.
-    found = max(TOPICS, key=lambda topic: round(shares[topic], 9))
-    return {"found": found, "score": shares[found] / sum(shares.values())}
+    best = max(TOPICS, key=lambda topic: round(shares[topic], 9))
+    return {"found": best, "score": shares[best] / sum(shares.values())}

@@ -53,8 +53,8 @@ def forest(event: dict[str, Any]) -> dict[str, Any]:
             total += 0.5 * event["mean"] + 0.5 * FREE[0]
         else:
             total += 0.15 * event["mean"] + 0.85 * FREE[0]
-    found = total / TREES
-    return {"predicted": found, "predictions": [found]}
+    predicted = total / TREES
+    return {"predicted": predicted, "predictions": [predicted]}
 
 
 def _posterior(speed: float, share: float) -> float:

@@ -18,7 +18,7 @@ def plain(event: dict[str, Any]) -> dict[str, Any]:
 
 def stemmed(event: dict[str, Any]) -> dict[str, Any]:
     """The stems of words that say something."""
-    return {"word": [stem(each) for each in WORD.findall(event["line"].lower()) if each not in SILENT]}
+    return {"word": [stem(word) for word in WORD.findall(event["line"].lower()) if word not in SILENT]}
 
 
 def stem(word: str) -> str:
