@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.engine_plans import chain, delivering, event, events, quiet, subscribed, topic, twelve
 from benchmarks.engine_test_bed import Bed
 from benchmarks.instruments import Figures, percentiles
-from bridge import Emitted, Stream
+from bridge.wire import Emitted, Stream
 from engine.plan import Bridged
 
 _JOBS = 10

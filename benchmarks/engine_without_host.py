@@ -10,8 +10,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.engine_plans import SENSOR_FIELDS, Twelve, bare, event, events
 from benchmarks.instruments import Figures, scratch_folder
-from bridge import Item, ItemKind, Spool, between, packed
+from bridge import Item, ItemKind, Spool, between
 from bridge.raw_events import events_in
+from bridge.spools.log import packed
 from dags import Schema
 from engine.host.cpu_meter import CpuMeter
 from engine.offset import Offset

@@ -10,22 +10,17 @@ from bridge.generated.generators import Rate, Replay, Timer
 from bridge.intake import Counts
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message
-from bridge.output_messages import output_message
 from bridge.receiver import Receiver, ReceiverThread, SpoolFeed, Unread
-from bridge.sender import Sender, StreamTrouble
-from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
+from bridge.sender import Sender
+from bridge.spools.log import Item, ItemKind, PositionsGone, SpoolDamaged, unpacked
 from bridge.spools.reader import SpoolIndex, SpoolReach, between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, commit, consumers, leave, unread_since
-from bridge.transport.mqtt_client import MqttClient, NotConnected
-from bridge.wire import Birth, Emitted, Frame, FrameKind, MalformedFrame, Stream, cut, decode, encode
+from bridge.transport.mqtt_client import NotConnected
+from bridge.wire import MalformedFrame, cut
 
 __all__ = [
-    "Birth",
     "Clock",
     "Counts",
-    "Emitted",
-    "Frame",
-    "FrameKind",
     "GeneratorRun",
     "Item",
     "ItemKind",
@@ -33,9 +28,7 @@ __all__ = [
     "LeaseTaken",
     "MalformedFrame",
     "Message",
-    "MqttClient",
     "NotConnected",
-    "Placed",
     "PositionsGone",
     "Rate",
     "Receiver",
@@ -49,8 +42,6 @@ __all__ = [
     "SpoolFull",
     "SpoolIndex",
     "SpoolReach",
-    "Stream",
-    "StreamTrouble",
     "SystemClock",
     "Timer",
     "Unread",
@@ -58,11 +49,7 @@ __all__ = [
     "commit",
     "consumers",
     "cut",
-    "decode",
-    "encode",
     "leave",
-    "output_message",
-    "packed",
     "position_since",
     "read",
     "unpacked",

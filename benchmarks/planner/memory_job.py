@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.memory_plan import memory_plan
-from bridge import packed
 from bridge.raw_events import arrow_schema
+from bridge.spools.log import packed
 from dags import Dataflow, Schema
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of

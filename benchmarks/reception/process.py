@@ -20,8 +20,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge import Item, Spool, SpoolFeed, SystemClock, Unread, packed
+from bridge import Item, Spool, SpoolFeed, SystemClock, Unread
 from bridge.raw_events import events_in
+from bridge.spools.log import packed
 from bridge.transport.address import Address
 from dags import Kind, Schema
 from engine.host.reception import Receptions

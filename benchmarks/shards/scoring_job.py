@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from benchmarks.engine_plans import HOST
 from benchmarks.engine_test_bed import Bed
-from bridge import Emitted, Stream
+from bridge.wire import Emitted, Stream
 from engine.plan import Bridged, Delivery, Edge, Ingress, Plan, Slot
 
 PIECE = 20

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge import Birth, Item, Message, Receiver, Sender, Spool, SpoolFeed, packed, topics, unpacked
+from bridge import Item, Message, Receiver, Sender, Spool, SpoolFeed, topics, unpacked
 from bridge.files import Steps, no_steps
 from bridge.raw_events import arrow_schema
-from bridge.spools.log import ItemKind
+from bridge.spools.log import ItemKind, packed
 from bridge.spools.reader import read
-from bridge.wire import Stream
+from bridge.wire import Birth, Stream
 from dags import Kind, Schema
 from engine.delivery.follower import Follower
 from engine.kernel.batch_rows import arriving

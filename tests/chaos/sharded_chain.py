@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from bridge import Birth, Item, packed
+from bridge import Item
 from bridge.files import no_steps
 from bridge.raw_events import arrow_schema
+from bridge.spools.log import packed
+from bridge.wire import Birth
 from dags import Schema
 from engine.behaviour import Behaviour
 from engine.kernel.batch_rows import arriving

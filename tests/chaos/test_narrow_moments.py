@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import Frame, encode, topics
+from bridge import topics
 from bridge.files import no_steps, write_whole
 from bridge.sender import OPENINGS
 from bridge.spools.log import LOG
+from bridge.wire import Frame, encode
 from engine.delivery import follower
 from engine.delivery.publisher import RUNS
 from tests.chaos.chain import COUNTED, Chain, Death, dying, full

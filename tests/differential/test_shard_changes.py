@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from bridge import Item, Spool, packed
+from bridge import Item, Spool
 from bridge.output_messages import dead_letter
-from bridge.spools.log import ItemKind
+from bridge.spools.log import ItemKind, packed
 from dags import Catalogue, Config, Schema, State, TaskType
 from engine.behaviour import Behaviour, Implementation, each_event, installed_behaviours
 from engine.catalogue import installed_catalogue

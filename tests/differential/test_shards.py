@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bridge import Item, Spool, packed
+from bridge import Item, Spool
+from bridge.spools.log import packed
 from dags.dataflow import GROUPS
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bridge import commit, output_message
-from bridge.output_messages import event_texts
+from bridge import commit
+from bridge.output_messages import event_texts, output_message
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.plan import Delivery, Edge, Limits, Plan, Slot

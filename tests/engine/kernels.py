@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge import packed
 from bridge.raw_events import arrow_schema
+from bridge.spools.log import packed
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, EachEvent, PortEmission, TaskWatch, Unwatched, behaviours_of, each_event
 from engine.kernel.batch import Arrived, BatchTime, run_batch

@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bridge import Item, Spool, packed
+from bridge import Item, Spool
+from bridge.spools.log import packed
 from dags.dataflow import evenly
 from engine.behaviour import installed_behaviours
 from engine.catalogue import installed_catalogue

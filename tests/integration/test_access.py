@@ -13,11 +13,12 @@ import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message, MqttClient, broker_setup
+from bridge import Message, broker_setup
 from bridge.broker import BrokerDown, BrokerKind, NoAccessLists, start_broker
 from bridge.broker_setup import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.embedded import hashed
 from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient
 from manager.tenants.broker_access import AccessKeeper, grant, password_list, user_of
 from tests.brokers import KINDS, MOSQUITTO
 from tests.integration.tenanted_broker import (

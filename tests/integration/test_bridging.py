@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message, Receiver, ReceiverThread, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
+from bridge import Message, Receiver, ReceiverThread, Sender, Spool, SpoolFeed, topics
 from bridge.broker import Broker, start_broker
-from bridge.sender import NO_RECORD_NEEDED, PlainMessage
+from bridge.sender import NO_RECORD_NEEDED, PlainMessage, StreamTrouble
 from bridge.transport.mqtt_client import MqttClient
+from bridge.wire import Stream
 from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS
 from tests.integration.test_receiving import until

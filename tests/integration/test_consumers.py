@@ -17,29 +17,14 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
-from bridge import (
-    Emitted,
-    Frame,
-    FrameKind,
-    Message,
-    Receiver,
-    ReceiverThread,
-    Spool,
-    SpoolFeed,
-    Stream,
-    SystemClock,
-    encode,
-    read,
-    topics,
-    unpacked,
-)
+from bridge import Message, Receiver, ReceiverThread, Spool, SpoolFeed, SystemClock, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.messages import UNACKNOWLEDGED
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import detect_protocol
 from bridge.transport.subscriptions import MOST_UNHANDLED, passed_over
-from bridge.wire import Have
+from bridge.wire import Emitted, Frame, FrameKind, Have, Stream, encode
 from dags import Schema
 from dags.schema import Kind as FieldKind
 from engine.host import reception

@@ -10,11 +10,12 @@ import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Frame, SpoolIndex, SystemClock, Unread, commit, encode, leave, read, topics, unpacked
+from bridge import SpoolIndex, SystemClock, Unread, commit, leave, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.messages import UNACKNOWLEDGED
 from bridge.spools.log import LOG
 from bridge.transport.mqtt_client import MqttClient
+from bridge.wire import Frame, encode
 from dags import Kind
 from engine.host.reception import Receptions
 from engine.host.spools import MOST_REJECTED_KEPT, HostSpools

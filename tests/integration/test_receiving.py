@@ -9,22 +9,10 @@ import pyarrow as pa
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import (
-    Frame,
-    FrameKind,
-    Message,
-    Receiver,
-    ReceiverThread,
-    Spool,
-    SpoolFeed,
-    Unread,
-    encode,
-    read,
-    topics,
-    unpacked,
-)
+from bridge import Message, Receiver, ReceiverThread, Spool, SpoolFeed, Unread, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.transport.mqtt_client import MqttClient
+from bridge.wire import Frame, FrameKind, encode
 from tests.brokers import KINDS
 
 USERS = {"braid": "a password of its own"}

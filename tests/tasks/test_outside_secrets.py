@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge import Item, Spool, packed
+from bridge import Item, Spool
+from bridge.spools.log import packed
 from dags import Secret
 from engine.behaviour import NoBehaviour
 from engine.outside import VAULT_KEY, HostOutside, Vault

@@ -8,10 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import MalformedFrame, Placed, decode, encode, packed
+from bridge import MalformedFrame
 from bridge.files import write_whole
-from bridge.spools.log import Item, LogFile, items_in, log_path, written
-from bridge.wire import MOST_MESSAGE_BYTES, Birth, Emitted, Stream, births_in, births_text, frames, part_of
+from bridge.spools.log import Item, LogFile, Placed, items_in, log_path, packed, written
+from bridge.wire import (
+    MOST_MESSAGE_BYTES,
+    Birth,
+    Emitted,
+    Stream,
+    births_in,
+    births_text,
+    decode,
+    encode,
+    frames,
+    part_of,
+)
 
 BIRTHS = st.lists(st.builds(Birth, st.integers(1, 4), st.integers(0, 2**62)), min_size=1, max_size=5)
 

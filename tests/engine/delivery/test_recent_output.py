@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bridge import Item, Spool, packed
+from bridge import Item, Spool
+from bridge.spools.log import packed
 from engine.behaviour import installed_behaviours
 from engine.delivery.publisher import RUNS, recent_output
 from engine.records.job_folder import job_folder, spool_folder

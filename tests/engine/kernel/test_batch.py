@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bridge import packed
+from bridge.spools.log import packed
 from dags import Kind
 from engine.kernel.batch import Arrived
 from engine.offset import Offset

@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import packed, unpacked
+from bridge import unpacked
+from bridge.spools.log import packed
 from engine.behaviour import Behaviour, PortEmission
 from engine.event_streams import Arrived
 from engine.kernel.batch import BatchTime

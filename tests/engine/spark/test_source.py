@@ -10,7 +10,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from bridge import Item, PositionsGone, Spool, SpoolIndex, commit, packed
+from bridge import Item, PositionsGone, Spool, SpoolIndex, commit
+from bridge.spools.log import packed
 from engine.host.consumers import HostConsumers
 from engine.job.pace import next_batch
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder

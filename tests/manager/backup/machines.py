@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import select
 
-from bridge import Item, Spool, commit, packed
+from bridge import Item, Spool, commit
 from bridge.files import write_whole
 from bridge.intake import Expected
+from bridge.spools.log import packed
 from dags import Kind
 from engine.behaviour import installed_behaviours
 from engine.kernel.batch_rows import arriving

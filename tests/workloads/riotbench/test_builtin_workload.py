@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.memory_plan import memory_plan
-from bridge import packed
 from bridge.raw_events import arrow_schema
+from bridge.spools.log import packed
 from dags import Dataflow, Schema, Source, Task, canonicalise
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
