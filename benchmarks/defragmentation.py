@@ -11,15 +11,14 @@ import json
 import random
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import pairwise
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count, pairwise
 from pathlib import Path
 
 from benchmarks.documents import row_document, topic_source
-from benchmarks.instruments import Figures, percentiles, report, scratch_folder
+from benchmarks.instruments import Figures, percentiles, repeated, report, scratch_folder
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_service
 from manager.answers.dataflows import SubmitAnswer
 from manager.answers.sources import SourceForm
@@ -53,18 +52,14 @@ def main(*, quick: bool) -> None:
             for mode in ("default", "reuse", "reuse and defragment")
         }
         state = report("state", state_moved(folder / "state", KEYS // 10 if quick else KEYS))
-    chain = shapes["chain"]
-    print(
-        json.dumps(
-            {
-                **{name: chain[name] for name in ("interruption_s", "cores_before", "cores_after")},
-                **{name: chain[name] for name in ("latency_before_ms", "latency_after_ms")},
-                "state_moved_bytes_per_s": state["bytes_per_s"],
-                "state_moved_keys_per_s": state["keys_per_s"],
-                "details": {**shapes, "seq_cores": steps, "state": state},
-            }
-        )
-    )
+    names = ("interruption_s", "cores_before", "cores_after", "latency_before_ms", "latency_after_ms")
+    result = {
+        **{name: shapes["chain"][name] for name in names},
+        "state_moved_bytes_per_s": state["bytes_per_s"],
+        "state_moved_keys_per_s": state["keys_per_s"],
+        "details": {**shapes, "seq_cores": steps, "state": state},
+    }
+    print(json.dumps(result))
 
 
 def consolidated(folder: Path, shape: str, times: int) -> Figures:
@@ -193,9 +188,9 @@ def state_moved(folder: Path, keys: int) -> Figures:
 
 def counting(filters: int) -> Figures:
     """A source, how often each number came, filters that let what came twice through, and an output."""
-    count: dict[str, Figures] = {"count": {"type": "count", "config": {"by": ["n"]}}}
+    counted: dict[str, Figures] = {"count": {"type": "count", "config": {"by": ["n"]}}}
     passing = {f"t{at}": _filter("count", 2, 1e12 + at) for at in range(filters)}
-    return row_document(f"counting {filters}", "keys", count | passing)
+    return row_document(f"counting {filters}", "keys", counted | passing)
 
 
 def _filter(field: str, least: float, most: float) -> Figures:
@@ -222,24 +217,15 @@ def scattering(folder: Path) -> Iterator[tuple[MeasuredService, Client, Client]]
         yield service, ann, operator
 
 
-@contextmanager
-def publishing(service: MeasuredService) -> Iterator[None]:
+def publishing(service: MeasuredService) -> AbstractContextManager[None]:
     """Events with when they were sent, all the time."""
-    stopping = threading.Event()
+    numbers = count()
 
     def publish() -> None:
-        number = 0
-        while not stopping.wait(1 / _PER_SECOND):
-            service.publish("city/street", json.dumps({"n": number, "sent": time.perf_counter()}).encode())
-            number += 1
+        event = {"n": next(numbers), "sent": time.perf_counter()}
+        service.publish("city/street", json.dumps(event).encode())
 
-    thread = threading.Thread(target=publish, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
+    return repeated(publish, 1 / _PER_SECOND)
 
 
 def source(name: str) -> SourceForm:

@@ -9,10 +9,6 @@ from typing import Any
 from benchmarks import drawn_dataflows
 from benchmarks.instruments import Figures
 from manager.answers.sources import SourceForm
-from manager.answers.tenants import Quota
-
-PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
-"""A quota that nothing exhausts."""
 
 
 def row_document(name: str, source: str, tasks: Mapping[str, Figures], **more: Any) -> Figures:

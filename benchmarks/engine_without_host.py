@@ -144,7 +144,6 @@ def _plain_session() -> SparkSession:
 
 
 def _batch_of(query: StreamingQuery) -> int:
-    """The number of the latest batch of a query."""
     progress = query.lastProgress
     if progress is None:
         raise RuntimeError(f"plain Spark ran no batch: {query.exception()}")

@@ -33,6 +33,24 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@contextmanager
+def repeated(act: Callable[[], object], every: float) -> Iterator[None]:
+    """Do something again and again, in a thread."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        while not stopping.wait(every):
+            act()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
 def alone(measure: Callable[[T], R], about: T) -> R:
     """Measure in a process of its own, whose memory nothing else has used and whose collector has nothing to walk."""
     with multiprocessing.get_context("spawn").Pool(1) as process:

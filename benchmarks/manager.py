@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import drawn_dataflows, manager_live, manager_rest
-from benchmarks.documents import PLENTY, city_document, city_source
+from benchmarks.documents import city_document, city_source
 from benchmarks.instruments import Figures, alone, clocked, percentiles, report, scratch_folder
 from dags.document import MOST_DOCUMENT_STREAMS
 from manager.answers.dataflows import Stop
@@ -36,6 +36,7 @@ from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
 from manager.use_case import Caller, Tools
 from merge import Host
+from workloads.replay.player import PLENTY
 
 _SAMPLES = 1_000
 _LARGE = 3_000

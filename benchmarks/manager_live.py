@@ -185,7 +185,6 @@ def _submit(arguments: tuple[str, str, int, int]) -> None:
 
 
 def _take_turns(arguments: tuple[str, str, int, int]) -> tuple[list[float], list[float]]:
-    """Seconds of submissions and removals by turns."""
     url, key, number, many = arguments
     draw = random.Random(100 + number)
     submits, removals = [], []

@@ -80,7 +80,6 @@ def beside_large(service: Service, small: TenantDocuments, large: TenantDocument
 
 
 def _come_and_go(url: str, sent: TenantDocuments, seconds: float) -> list[float]:
-    """The seconds of each submission, look and removal."""
     took: list[float] = []
     with Client(url, sent.key) as client:
         until = time.perf_counter() + seconds
@@ -93,7 +92,6 @@ def _come_and_go(url: str, sent: TenantDocuments, seconds: float) -> list[float]
 
 
 def _explain(url: str, sent: TenantDocuments, seconds: float) -> list[float]:
-    """The seconds in which each document is explained."""
     with Client(url, sent.key) as client:
         until = time.perf_counter() + seconds
         documents = takewhile(lambda _: time.perf_counter() < until, cycle(sent.documents))

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 import httpx
 import psutil
 
-from benchmarks.documents import PLENTY
 from benchmarks.instruments import BOUND, heard
 from bridge import Message, topics
 from bridge.transport.address import Address
@@ -27,6 +26,7 @@ from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
 from workloads.replay.measurement import CoresReading, cores_between, read_cores
+from workloads.replay.player import PLENTY
 from workloads.service import free_port
 
 T = TypeVar("T")

@@ -98,7 +98,6 @@ def _write(temporary: str, content: bytes, step: Steps, mode: int | None = None)
 
 
 def _opened(temporary: str, mode: int | None) -> int:
-    """Open an empty file for writing; returns its handle."""
     fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     if mode is None:
         return os.open(temporary, fresh, 0o666)

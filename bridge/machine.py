@@ -133,9 +133,9 @@ def end_process(process: psutil.Process, patience: float) -> bool:
         below = process.children(recursive=True)
         process.terminate()
     deadline = time.monotonic() + patience
-    while _runs(process) and time.monotonic() < deadline:
+    while runs(process) and time.monotonic() < deadline:
         time.sleep(_LOOK_EVERY)
-    if not _runs(process):
+    if not runs(process):
         return False
     with suppress(psutil.NoSuchProcess):
         below = process.children(recursive=True)
@@ -146,7 +146,8 @@ def end_process(process: psutil.Process, patience: float) -> bool:
     return True
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """True if a process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

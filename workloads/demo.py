@@ -466,7 +466,6 @@ def _whole(account: SavingsAnswer | None) -> WholeAnswer | None:
 
 
 def _kept(shared: float, alone: float) -> str:
-    """The difference in cores, as text."""
     if shared <= alone:
         return f"{1 - shared / alone:.0%} fewer" if alone else "no fewer"
     return f"{shared / alone - 1:.0%} more"
@@ -485,7 +484,6 @@ def _estimated(estimate: EstimateAnswer) -> str:
 
 
 def _named(out: Console, texts: Mapping[str, str]) -> None:
-    """Print lines, each with a name before it."""
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", min_width=_LABEL, style="bold")
     for name, text in texts.items():

@@ -27,6 +27,7 @@ import psutil
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message
+from bridge.machine import runs
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.probes import detect_protocol
@@ -98,10 +99,6 @@ class ServiceProcess:
         """A client with the operator's key."""
         return Client(self.url, read_key(self.root))
 
-    def client(self, key: str) -> Client:
-        """A client with an API key."""
-        return Client(self.url, key)
-
     def stop(self) -> str:
         """Stop the service and make sure that no process is left; return what went wrong, or an empty text."""
         if self._process is None:
@@ -111,8 +108,8 @@ class ServiceProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING)
         # Processes that die with their parent may take a moment to end.
-        _, left = psutil.wait_procs([process for process in self._seen if _runs(process)], timeout=5.0)
-        left = [process for process in left if _runs(process)]
+        _, left = psutil.wait_procs([process for process in self._seen if runs(process)], timeout=5.0)
+        left = [process for process in left if runs(process)]
         named = ", ".join(f"{process.pid} ({_name(process)})" for process in left)
         for process in left:
             with suppress(psutil.NoSuchProcess):
@@ -188,14 +185,6 @@ def stops_on_signals() -> Iterator[Callable[[], None]]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-
-
-def _runs(process: psutil.Process) -> bool:
-    """True if a process runs; a zombie does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _name(process: psutil.Process) -> str:

@@ -150,7 +150,6 @@ def sequential(workload: str, dataflows: Sequence[str], seed: int) -> Trace:
 
 
 def _steps(action: Action, dataflows: Sequence[str], phase: TracePhase) -> Iterator[TraceStep]:
-    """Submit or remove these dataflows one after the other."""
     return (TraceStep(action=action, dataflow=name, phase=phase) for name in dataflows)
 
 

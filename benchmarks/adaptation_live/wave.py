@@ -46,5 +46,4 @@ def wave(folder: Path, way: str, work: Mapping[str, int], seconds: int) -> Figur
 
 
 def _rate(share: float) -> float:
-    """Events a second after a share of the wave."""
     return LOWEST + (HIGHEST - LOWEST) * (1 - math.cos(2 * math.pi * share)) / 2

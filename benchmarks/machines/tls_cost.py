@@ -100,7 +100,6 @@ def _cpu(line: "Connection[None, float]") -> float:
 
 @contextmanager
 def _peer(place: Path, files: TlsFiles | None) -> "Iterator[tuple[PeerAddress, Connection[None, float]]]":
-    """A peer in a process of its own."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(place, files, there))

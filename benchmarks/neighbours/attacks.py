@@ -155,5 +155,4 @@ def attacks() -> tuple[Attack, ...]:
 
 
 def _again(messages: Callable[[], Sequence[bytes]]) -> Callable[[Bystander], float | None]:
-    """Send messages again and again, until it is stopped."""
     return lambda bystander: bystander.send(messages)

@@ -33,8 +33,6 @@ _BRIDGE = "bridge"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """How a peer is run."""
-
     system: str
     command: tuple[str | Path, ...]
     environment: Mapping[str, str]
@@ -122,7 +120,6 @@ def _config(dataflow: PeerDataflow, ports: Sequence[int]) -> dict[str, object]:
 
 
 def _await_readers(bridge: AskedProcess, program: AskedProcess, readers: int) -> None:
-    """Wait until the program reads all lines, or has ended."""
     deadline = time.monotonic() + _STARTING
     connected = 0
     while connected < readers:

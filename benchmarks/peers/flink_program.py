@@ -52,8 +52,6 @@ class _Mean(KeyedProcessFunction):  # type: ignore[misc]  # PyFlink is not insta
 
 
 class _Publish(MapFunction):  # type: ignore[misc]  # as above
-    """Publishes each output."""
-
     def __init__(self, url: str) -> None:
         self._url = url
 

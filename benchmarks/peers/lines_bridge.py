@@ -29,8 +29,6 @@ def main(url: str, *topics: str) -> None:
 
 
 class _TopicLines:
-    """The lines of one topic."""
-
     def __init__(self, address: Address, topic: str) -> None:
         self._server = socket.create_server(("127.0.0.1", 0), backlog=2_000)
         self.port: int = self._server.getsockname()[1]

@@ -212,7 +212,6 @@ def running_node_red(
 
 
 def _await_answer(address: Address, process: AskedProcess) -> None:
-    """Wait until the probe answers."""
     answered = Event()
 
     def take(message: Message) -> None:

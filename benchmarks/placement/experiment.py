@@ -93,7 +93,6 @@ def _by_groups(pipeline: PaperPipeline, runs: int) -> Iterator[tuple[list[str], 
 def _run(
     hosts: ImageHosts, pipeline: PaperPipeline, groups: Groups, number: int, begun: float | None = None
 ) -> tuple[float, float]:
-    """The seconds of setting up and of running."""
     plans = pipeline.plans(groups, number)
     begun = time.perf_counter() if begun is None else begun
     hosts.set_up(plans)

@@ -13,26 +13,24 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.documents import PLENTY
 from benchmarks.instruments import awaited, extremes, scratch_folder
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.placement.decided import decided
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper, MachineOptions
-from engine.job.lifecycle import JobState
-from manager.answers.dataflows import DataflowState
 from manager.answers.jobs import ImageForm
 from manager.answers.tenants import TenantForm
 from manager.client import Client, NotDone
 from manager.process.keeper_process import read_record
 from workloads.opmw.builtin_workload import opmw
+from workloads.replay.live_replay import written_events
 from workloads.replay.measurement import cores_between
 from workloads.replay.plan import source_form, submitted, tenant_names, tenants_of
+from workloads.replay.player import PLENTY, unsettled
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.workload import Workload
 
@@ -67,9 +65,9 @@ class TaggedService:
     def settle(self) -> None:
         """Wait until everything runs."""
         deadline = time.monotonic() + _BOUND
-        while unsettled := self._unsettled():
+        while what := unsettled(self.operator):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {_BOUND:g} s: {unsettled}")
+                raise TimeoutError(f"not within {_BOUND:g} s: {what}")
             time.sleep(0.5)
 
     @contextmanager
@@ -88,15 +86,6 @@ class TaggedService:
 
     def _spent(self) -> float:
         return sum(sum(meter.cpu().values()) for meter in self._meters)
-
-    def _unsettled(self) -> str:
-        for flow in self.operator.dataflows():
-            if flow.state is not DataflowState.RUNNING:
-                return f"dataflow {flow.name!r} is {flow.state}: {flow.reason}"
-        for job in self.operator.jobs():
-            if job.state != JobState.RUNNING or job.in_effect != job.version:
-                return f"job {job.job} is {job.state} on {job.host}; {job.trouble}"
-        return ""
 
 
 @contextmanager
@@ -122,7 +111,7 @@ def tagged_service(folder: Path, strategy: str) -> Iterator[TaggedService]:
 def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
     """A workload under both strategies, side by side."""
     with scratch_folder() as folder, ExitStack() as held:
-        files = _written(workload, folder)
+        files = written_events(workload, folder, _SEED, lambda _source: _EVENTS)
         beside = {strategy: held.enter_context(tagged_service(folder / strategy, strategy)) for strategy in COMPARED}
         for running in beside.values():
             running.submit(workload, files)
@@ -174,18 +163,6 @@ def service(*, quick: bool) -> Mapping[str, Any]:
 
 def _shown(row: Mapping[str, Any]) -> str:
     return f"{row['cores']} cores, {row['jobs']} jobs, {row['bridges']} bridges"
-
-
-def _written(workload: Workload, folder: Path) -> Mapping[str, str]:
-    """The files with the sources' events."""
-    files = {}
-    for number, source in enumerate(workload.sources):
-        if source.events is not None:
-            path = folder / f"{number}.jsonl"
-            lines = (f"{json.dumps(event)}\n" for event in islice(source.events(_SEED), _EVENTS))
-            path.write_text("".join(lines), encoding="utf-8")
-            files[source.name] = str(path)
-    return files
 
 
 def _alive(operator: Client) -> int:

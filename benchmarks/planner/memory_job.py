@@ -1,14 +1,14 @@
 """A job in memory: it runs a dataflow's tasks batch after batch in this process, without host, Spark and spool."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.memory_plan import memory_plan
 from bridge.raw_events import arrow_schema
 from bridge.spools.log import packed
-from dags import Dataflow, Schema
+from dags import Dataflow
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of
 from engine.kernel.batch import Arrived, run_batch
@@ -18,25 +18,13 @@ from engine.plan import Entry
 from engine.records.record import Record
 from engine.records.state import InstanceStates
 from engine.trial import rows_of
+from workloads.adaptive.scenario import AdaptiveScenario
+from workloads.pipelines.scenario import PipelineScenario
 from workloads.workload import Event
 
 Batches = Sequence[Sequence[Arrived]]
-
-
-class MemoryScenario(Protocol):
-    """What a job in memory needs to know of a dataflow: its code, its sources, and their events."""
-
-    @property
-    def modules(self) -> Sequence[Mapping[str, Any]]:
-        """The forms of modules, some of them with code."""
-
-    @property
-    def schemas(self) -> Mapping[str, Schema]:
-        """By the names of the sources."""
-
-    @property
-    def rounds(self) -> Callable[[int], Iterator[Mapping[str, Event]]]:
-        """Endless rounds for a seed, each with an event of every source."""
+MemoryScenario = AdaptiveScenario | PipelineScenario
+"""What has the code, the sources and the events of a dataflow."""
 
 
 class MemoryJob:

@@ -139,7 +139,6 @@ def _timed(
 
 
 def _pipeline(scenario: PipelineScenario, at: int) -> Figures:
-    """The pipeline of a section, with its goals."""
     goals = ({"fields": {"power": "float"}}, {"holds": _IDEALS[at % VERSIONS]})
     pipeline = dict(scenario.pipeline)
     pipeline["tasks"] = [

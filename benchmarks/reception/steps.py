@@ -40,7 +40,6 @@ def steps(per_message: int) -> dict[str, float]:
 
 
 def _packet(payload: bytes, mid: int) -> bytes:
-    """A message as a broker sends it."""
     topic = BACKLOG_TOPIC.encode()
     body = len(topic).to_bytes(2) + topic + mid.to_bytes(2) + b"\0" + payload
     length, left = bytearray(), len(body)

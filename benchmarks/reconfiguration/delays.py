@@ -2,11 +2,10 @@
 
 import random
 import statistics
-import threading
 import time
 from pathlib import Path
 
-from benchmarks.instruments import Figures, report
+from benchmarks.instruments import Figures, repeated, report
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import RunningWorkflow
@@ -96,15 +95,7 @@ def _steady(service: MeasuredService, ann: Client, operator: Client, rate: float
     running.burst(10)
     running.drain()
     draw = random.Random(1)
-    stopping = threading.Event()
-
-    def send() -> None:
-        while not stopping.wait(1 / rate):
-            running.burst(1)
-
-    sending = threading.Thread(target=send, daemon=True)
-    sending.start()
-    try:
+    with repeated(lambda: running.burst(1), 1 / rate):
         time.sleep(_BEHIND)
         delays = []
         for _ in range(_TIMES):
@@ -112,7 +103,4 @@ def _steady(service: MeasuredService, ann: Client, operator: Client, rate: float
             time.sleep(draw.uniform(0.0, SERVICE_PACE))
             delays.append(running.delay("FD", Scheduler.FRIES)[0])
         epoch = running.delay("FD", Scheduler.EPOCH)[0]
-    finally:
-        stopping.set()
-        sending.join()
     return {"fries_ms": round(statistics.median(delays)), "most_ms": max(delays), "epoch_ms": epoch}

@@ -1,14 +1,12 @@
 """The change of the number of shards of a running job: how long it takes, and what its outputs notice."""
 
-import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
 
 from benchmarks.engine_test_bed import Bed
-from benchmarks.instruments import Figures, p99, percentiles
+from benchmarks.instruments import Figures, p99, percentiles, repeated
 from benchmarks.plain.program import printed_by
 from benchmarks.shards.scoring_job import PIECE, ScoringJob
 
@@ -27,18 +25,18 @@ def rescale(bed: Bed, *, megabytes: float, times: int, first: int) -> Figures:
     job = ScoringJob(bed, first, work=0, shards=1, users=users, pace=_PACE)
     for begin in range(0, users, _FILL):
         job.work_off(min(_FILL, -(-(users - begin) // PIECE) * PIECE))
-    with _Steady(job) as steady:
+    with repeated(lambda: job.send(PIECE), PIECE / _PER_SECOND):
         begun = time.time()
-        quiet = steady.over(_BESIDE)
-        around = quiet
+        time.sleep(_BESIDE)
+        quiet = around = _latencies(job, begun)
         took, silences = [], []
         for number in range(times):
             took.append(job.become(2 - number % 2))
             # After the first change nothing else happens for a while.
             watched = _BESIDE if not number else 3.0
-            silences.append(steady.longest_silence(time.time() - took[-1] / 1_000, watched))
+            silences.append(_longest_silence(job, time.time() - took[-1] / 1_000, watched))
             if not number:
-                around = steady.since(begun)
+                around = _latencies(job, begun)
     bed.end(job.plan.job)
     return {
         "state_mb": megabytes,
@@ -56,41 +54,15 @@ def plain_restart(folder: Path, *, megabytes: float, times: int) -> Figures:
     return {"state_mb": megabytes, "ms": _summed([seconds * 1_000 for seconds in printed["seconds"]])}
 
 
-class _Steady:
-    """A hundred events a second for a job, and what comes of them."""
+def _latencies(job: ScoringJob, begun: float) -> list[float]:
+    return [(at - event["sent"]) * 1_000 for at, event in job.outputs() if event["sent"] >= begun]
 
-    def __init__(self, job: ScoringJob) -> None:
-        self._job = job
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._send, name="sends", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def over(self, seconds: float) -> list[float]:
-        """The latencies of a while from now on, in milliseconds."""
-        begun = time.time()
-        time.sleep(seconds)
-        return self.since(begun)
-
-    def since(self, begun: float) -> list[float]:
-        """The latencies of what was sent since then."""
-        return [(at - event["sent"]) * 1_000 for at, event in self._job.outputs() if event["sent"] >= begun]
-
-    def longest_silence(self, begun: float, seconds: float) -> float:
-        """The longest time without an output from then on, over a while, in milliseconds."""
-        time.sleep(seconds)
-        came = (message.at for message in self._job.bed.outputs[self._job.plan.job] if message.at >= begun)
-        return max((two - one) * 1_000 for one, two in pairwise([begun, *sorted(came), time.time()]))
-
-    def _send(self) -> None:
-        while not self._over.wait(PIECE / _PER_SECOND):
-            self._job.send(PIECE)
+def _longest_silence(job: ScoringJob, begun: float, seconds: float) -> float:
+    """The longest time without an output from then on, over a while, in milliseconds."""
+    time.sleep(seconds)
+    came = (message.at for message in job.bed.outputs[job.plan.job] if message.at >= begun)
+    return max((two - one) * 1_000 for one, two in pairwise([begun, *sorted(came), time.time()]))
 
 
 def _summed(values: Sequence[float]) -> Figures:

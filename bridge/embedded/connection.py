@@ -278,7 +278,6 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(packets.LINGERING_SECONDS, self._transport.abort)
 
     def _flush(self) -> None:
-        """Write the packets of this round, and send what waits."""
         if not self._closed:
             self._write()
             if self._session is not None:

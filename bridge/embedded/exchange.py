@@ -52,8 +52,6 @@ class Who(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Parcel:
-    """A message on its way to one client."""
-
     publication: Published
     qos: int
     retain: bool

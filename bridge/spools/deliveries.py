@@ -70,8 +70,6 @@ NOTHING_IN_DOUBT = InDoubt()
 
 
 class _Group(NamedTuple):
-    """Messages that were acknowledged together."""
-
     number: int
     packets: bytes
     digests: bytes

@@ -195,8 +195,6 @@ _LINE_END = b"\n"
 
 
 class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item without its payload."""
-
     kind: ItemKind
     count: int
     stamp: int
@@ -205,8 +203,6 @@ class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The first line of a file."""
-
     producers: dict[str, Expected]
     items: tuple[_ItemHeader, ...]
     in_doubt: InDoubt = NOTHING_IN_DOUBT

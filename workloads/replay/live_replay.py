@@ -32,7 +32,7 @@ from workloads.replay.plan import (
 from workloads.replay.player import Player, measure, player_on_service
 from workloads.results import ResultsFolder, StepResult, StepRow, WindowRow, manifest_of
 from workloads.traces import Mode, Trace, TraceStep, Way
-from workloads.workload import Workload
+from workloads.workload import Workload, WorkloadSource
 
 
 @contextmanager
@@ -145,8 +145,6 @@ def _measure(ready: Sequence[_Ready], pacing: Pacing, on_progress: OnProgress) -
 
 
 class _Play:
-    """The replay of one part."""
-
     def __init__(self, part: ReplayPart, pacing: Pacing, on_progress: OnProgress) -> None:
         self._part = part
         self._pacing = pacing
@@ -231,17 +229,23 @@ def start_players(part: ReplayPart, pacing: Pacing, held: ExitStack, on_progress
     workload, seed = part.workload, part.trace.seed
     ends = max((step.at or 0.0 for step in part.trace.steps), default=0.0) / pacing.speed
     planned = max(ends, total_seconds(part.trace, pacing, tuple(part.ways.values())))
+
+    def count(source: WorkloadSource) -> int:
+        return max(FEWEST, min(MOST, round(source.per_second * SLOWER * part.rate * planned)))
+
     events = Path(held.enter_context(TemporaryDirectory(prefix="braid-events-")))
     assigned = AssignedWorkload(
         workload=workload,
         tenants=tenants_of(workload, pacing.tenants, seed),
-        files=_written(workload, events, seed, SLOWER * part.rate * planned),
+        files=written_events(workload, events, seed, count),
         rate=part.rate,
     )
-    return {
-        folder: held.enter_context(player_on_service(way, pacing, assigned, _naming(way, on_progress)))
-        for folder, way in part.ways.items()
-    }
+
+    def start(way: Way) -> Player:
+        player = player_on_service(way, pacing, assigned, lambda what: on_progress(f"{way.name}: {what}", 0.0))
+        return held.enter_context(player)
+
+    return {folder: start(way) for folder, way in part.ways.items()}
 
 
 def results_folders(part: ReplayPart, pacing: Pacing) -> Mapping[Path, ResultsFolder]:
@@ -263,19 +267,15 @@ def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[Step
     return {mode: rows(mode) for mode in {way.mode for way in part.ways.values()}}
 
 
-def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Mapping[str, str]:
-    """Write files with the sources' events for so many seconds; return their paths by source."""
+def written_events(
+    workload: Workload, folder: Path, seed: int, count: Callable[[WorkloadSource], int]
+) -> Mapping[str, str]:
+    """Write files with so many events of each source; return their paths by source."""
     paths = {}
     for number, source in enumerate(workload.sources):
-        if source.events is None:
-            continue
-        path = folder / f"{number}.jsonl"
-        many = max(FEWEST, min(MOST, round(source.per_second * seconds)))
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), many))
-        paths[source.name] = str(path)
+        if source.events is not None:
+            path = folder / f"{number}.jsonl"
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), count(source)))
+            paths[source.name] = str(path)
     return paths
-
-
-def _naming(way: Way, on_progress: OnProgress) -> Callable[[str], None]:
-    return lambda what: on_progress(f"{way.name}: {what}", 0.0)

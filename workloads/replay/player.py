@@ -35,17 +35,11 @@ def with_savings(result: StepResult, savings: SavingsAnswer) -> StepResult:
     whole = savings.whole
     if whole is None or not savings.metered_seconds or not result.windows:
         return result
+    alone = {"alone_launched": whole.alone_launched.likely, "alone_packed": whole.alone_packed.likely}
     shares = {share.tenant: share.share.cores for share in savings.shares}
     return replace(
         result,
-        windows=tuple(
-            replace(
-                window,
-                alone_launched=whole.alone_launched.likely,
-                alone_packed=whole.alone_packed.likely,
-            )
-            for window in result.windows
-        ),
+        windows=tuple(replace(window, **alone) for window in result.windows),
         tenants=tuple(
             TenantCoresRow(step=result.step.step, tenant=tenant, cores=cores)
             for tenant, cores in (*sorted(shares.items()), (None, whole.overhead.cores + whole.others.cores))
@@ -58,7 +52,8 @@ _PATIENCE = 300.0
 CATCHING_UP = 60.0
 """Seconds to wait for jobs that process what arrived while they started; then the replay measures anyway."""
 _POLL_INTERVAL = 0.3
-_PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
+PLENTY = Quota(**dict.fromkeys(Quota.model_fields, 10**9))
+"""A quota that nothing exhausts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +96,7 @@ class Player:
 
     def wait_until_settled(self) -> None:
         """Wait until all submitted dataflows run and all removed ones are gone."""
-        self._until("all dataflows to run", self._unsettled)
+        self._until("all dataflows to run", lambda: unsettled(self.operator))
 
     def catch_up(self, pace: float) -> None:
         """Wait until no job is more than two batches behind; give up after `CATCHING_UP`."""
@@ -201,22 +196,23 @@ class Player:
         p99 = [output.latency_seconds_p99 for output in outputs if output.latency_seconds_p99 is not None]
         return median(p50) if p50 else None, max(p99, default=None)
 
-    def _unsettled(self) -> str:
-        """The first dataflow or job that is not settled, as text; empty if there is none."""
-        for dataflow in self.operator.dataflows():
-            if dataflow.state is not DataflowState.RUNNING:
-                return f"the dataflow {dataflow.name!r} is {dataflow.state}: {dataflow.reason or 'no reason given'}"
-        for job in self.operator.jobs():
-            if job.state != JobState.RUNNING or job.in_effect != job.version:
-                return f"the job {job.job} is {job.state}, with plan {job.in_effect} of {job.version}; {job.trouble}"
-        return ""
-
-    def _until(self, what: str, unsettled: Callable[[], str]) -> None:
+    def _until(self, what: str, look: Callable[[], str]) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while waits_for := unsettled():
+        while waits_for := look():
             if time.monotonic() > deadline:
                 raise RunFailed(f"{self.way.name}: waited {_PATIENCE:g} s in vain for {what}: {waits_for}")
             time.sleep(_POLL_INTERVAL)
+
+
+def unsettled(operator: Client) -> str:
+    """The first dataflow or job that is not settled, as text; empty if there is none."""
+    for dataflow in operator.dataflows():
+        if dataflow.state is not DataflowState.RUNNING:
+            return f"the dataflow {dataflow.name!r} is {dataflow.state}: {dataflow.reason or 'no reason given'}"
+    for job in operator.jobs():
+        if job.state != JobState.RUNNING or job.in_effect != job.version:
+            return f"the job {job.job} is {job.state}, with plan {job.in_effect} of {job.version}; {job.trouble}"
+    return ""
 
 
 def measure(at: Sequence[tuple[Player, int]], window: int, pacing: Pacing) -> list[WindowRow]:
@@ -233,23 +229,19 @@ def player_on_service(
     way: Way, pacing: Pacing, assigned: AssignedWorkload, notify: Callable[[str], None]
 ) -> Iterator[Player]:
     """A player on a service of its own while the context lasts; `notify` gets what the start waits for."""
-    with served(notify, serve_options(way, pacing)) as service, ExitStack() as held:
+    options = (
+        *("--pace", f"{pacing.pace:g}"),
+        *("--placement", way.placement),
+        "--defragment" if way.defragment == "itself" else "--no-defragment",
+    )
+    with served(notify, options) as service, ExitStack() as held:
         operator = held.enter_context(service.operator())
         names = tenant_names(pacing.tenants)
         for name in names:
-            operator.admit(TenantForm(name=name, quota=_PLENTY))
+            operator.admit(TenantForm(name=name, quota=PLENTY))
         for source in assigned.workload.sources:
             operator.register_source(source_form(source, assigned.files.get(source.name), assigned.rate))
         player = Player(way, service, operator, assigned)
         credentials = {name: operator.make_credentials(name) for name in names}
         held.enter_context(connected_tenants(player.outputs, credentials))
         yield player
-
-
-def serve_options(way: Way, pacing: Pacing) -> Sequence[str]:
-    """The options of `braid serve` for a way."""
-    return (
-        *("--pace", f"{pacing.pace:g}"),
-        *("--placement", way.placement),
-        "--defragment" if way.defragment == "itself" else "--no-defragment",
-    )

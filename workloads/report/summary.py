@@ -192,7 +192,6 @@ def part_of(estimate: IntervalEstimate | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """A name, escaped for a table in Markdown."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
@@ -247,7 +246,6 @@ def _saved(without: Sequence[float], shared: Sequence[float], step_weights: Sequ
 
 
 def _weighted_mean(values: Sequence[float], step_weights: Sequence[float]) -> float | None:
-    """The weighted mean over the steps."""
     whole = math.fsum(step_weights)
     return (
         math.fsum(weight * value for weight, value in zip(step_weights, values, strict=True)) / whole if whole else None

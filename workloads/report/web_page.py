@@ -212,7 +212,6 @@ class _Section:
 
 
 def _counts_compared(every: Sequence[Runs], _summary: Summary) -> list[str]:
-    """A comparison of live and dry counts."""
     differences = [text for runs in every for text in count_differences(runs)]
     same = (
         "Live replays have the same running tasks, paused tasks, jobs and bridges as the dry replays, at every step or,"

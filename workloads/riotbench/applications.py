@@ -163,7 +163,6 @@ def _plot(data: DataSet, field: str, window: int | None = None) -> TypeAndConfig
 
 
 def _table(data: DataSet, name: str) -> dict[str, Any]:
-    """The table that rows are written to and read from."""
     return {"database": {"place": f"riotbench/{data.name}"}, "table": name}
 
 
@@ -173,7 +172,6 @@ def _query(data: DataSet, table: str, low: str, high: str) -> TypeAndConfig:
 
 
 def _folder(data: DataSet, name: str) -> dict[str, str]:
-    """The place that files are written to and read from."""
     return {"place": f"riotbench/{data.name}-{name}"}
 
 

@@ -72,7 +72,6 @@ def _dataflows(seed: int) -> Mapping[str, Document]:
 
 
 def _named(dataflows: Mapping[str, Document]) -> list[str]:
-    """The sources that dataflows read or publish to."""
     configs = [task["config"] for document in dataflows.values() for task in document["tasks"]]
     return sorted({config[name] for config in configs for name in ("source", "topic") if name in config})
 

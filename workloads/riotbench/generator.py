@@ -153,7 +153,6 @@ def _numbers(data: DataSet, drawn: Iterator[str]) -> npt.NDArray[np.float64]:
 
 
 def _line(data: DataSet, features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> LinearRegression:
-    """A least-squares regression."""
     solved = np.linalg.lstsq(np.column_stack((np.ones(len(target)), features)), target, rcond=None)[0].tolist()
     return LinearRegression(fields=data.features, intercept=solved[0], coefficients=tuple(solved[1:]))
 

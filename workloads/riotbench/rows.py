@@ -52,7 +52,6 @@ def row(data: DataSet, time: int, sensor: str, values: Mapping[str, str]) -> str
 
 
 def _inside(text: str) -> str:
-    """A text as it is within the quotes of JSON."""
     return json.dumps(text)[1:-1]
 
 
@@ -101,7 +100,6 @@ def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
 
 
 def _senml(place: str, data: DataSet, line: str) -> str:
-    """Check a row of SenML and return it."""
     start = line.partition("{")[0].strip().removesuffix(",").strip()
     try:
         record: Any = json.loads(line[line.index("{") :])
@@ -116,7 +114,6 @@ def _senml(place: str, data: DataSet, line: str) -> str:
 
 
 def _from_csv(place: str, data: DataSet, columns: Sequence[str], values: Sequence[str]) -> str:
-    """Make a row of SenML from a line of CSV."""
     if len(values) != len(columns):
         raise WrongFile(f"{place}: has {len(values)} values for {len(columns)} columns; correct the line")
     named = {name: value.strip() for name, value in zip(columns, values, strict=True)}
