@@ -13,7 +13,7 @@ import json
 import random
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
 from manager.machines.carriages import CommittedCarriages
-from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
 from manager.use_case import Caller, Tools
 from merge import Host
+from tests.manager.managers import Seen
 from workloads.replay.player import PLENTY
 
 _SAMPLES = 1_000
@@ -45,26 +45,6 @@ STORED_DATAFLOWS = (1_000, 10_000)
 _SHAPE = drawn_dataflows.Shape(sources=2_000)
 _OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
 _TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
-
-
-class Unseen:
-    """Nobody listens to the hosts."""
-
-    def job(self, _job: str) -> JobSeen | None:
-        """Nothing was seen."""
-        return None
-
-    def hosts(self) -> tuple[HostSeen, ...]:
-        """None was seen."""
-        return ()
-
-    def misses_machines(self) -> bool:
-        """None is there."""
-        return False
-
-    def machines(self) -> Mapping[str, tuple[MachineStatus, ...]]:
-        """None was seen."""
-        return {}
 
 
 class Bench:
@@ -230,6 +210,7 @@ def _started(path: Path) -> Service:
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
+    unseen = Seen()
     changes = changes_of(committer, store, drawn_dataflows.CATALOGUE)
     return service_of(
         Tools(
@@ -238,8 +219,8 @@ def _started(path: Path) -> Service:
             committer=committer,
             changes=changes,
             carriages=CommittedCarriages(committer, store),
-            seeing=Unseen(),
-            chooser=Chooser(Unseen()),
+            seeing=unseen,
+            chooser=Chooser(unseen),
         )
     )
 

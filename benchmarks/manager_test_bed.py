@@ -45,7 +45,7 @@ class MeasuredService:
         pace: float = SERVICE_PACE,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`host` is "none" where others are hosts; `settings` are others, by their variables."""
+        """`host` is "none" where others are hosts; `settings` are further variables of its environment."""
         folder.mkdir(parents=True, exist_ok=True)
         self.root = folder / "root"
         self.log = folder / "serve.log"

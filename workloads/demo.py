@@ -8,7 +8,7 @@ each step, and below them a table of the current state. `workloads.commands.demo
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -322,11 +322,6 @@ class DemoOutcome:
             {"in_all": side.counts, "windows": side.windows} for side in (shared, alone)
         )
         self.account = account.model_dump(mode="json")
-
-    def data(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        data: dict[str, Any] = asdict(self)
-        return data
 
 
 _LABEL = 18

@@ -24,7 +24,6 @@ from typing import Any
 
 import httpx
 import psutil
-from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message
 from bridge.machine import runs
@@ -309,8 +308,13 @@ def _connect(held: ExitStack, outputs: Outputs, address: Address, name: str, wan
     """Subscribe until the context ends; retry while the broker does not accept the new credentials yet."""
     deadline = time.monotonic() + _ACCEPTANCE
     protocol = detect_protocol(address)
+
+    def take(message: Message) -> None:
+        outputs.deliver(message)
+        client.acknowledge([message.token])
+
     while True:
-        client = _client(outputs, address, name, wanted, protocol)
+        client = MqttClient(address, name, topics=wanted, on_message=take, protocol=protocol, lasting=False)
         try:
             client.start()
         except NotConnected:
@@ -320,14 +324,3 @@ def _connect(held: ExitStack, outputs: Outputs, address: Address, name: str, wan
         else:
             held.callback(client.stop)
             return
-
-
-def _client(
-    outputs: Outputs, address: Address, name: str, wanted: Sequence[str], protocol: MQTTProtocolVersion
-) -> MqttClient:
-    def take(message: Message) -> None:
-        outputs.deliver(message)
-        client.acknowledge([message.token])
-
-    client = MqttClient(address, name, topics=wanted, on_message=take, protocol=protocol, lasting=False)
-    return client

@@ -1,29 +1,30 @@
 """What the service would decide for tagged workloads by `pack` and by `plan`, over many draws of tags; nothing runs."""
 
-import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.instruments import extremes
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
-from dags import Dataflow, Source, Visibility, canonicalise
-from engine import installed_catalogue
+from dags import Dataflow
 from merge import BATCH_SECONDS, Conditions, Host, Jobs, RunningGraph, Submit, decide
 from merge.consolidation.defragmentation import forwarded
 from merge.placement.planned import ASSUMED_BRIDGE
+from workloads.replay.dry_replay import checked_dataflows
 from workloads.workload import Workload
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_TENANT = "somebody"
 
 
 def decided(workload: Workload, draws: int) -> Mapping[str, Any]:
     """Jobs, bridges and cores of a workload, in the mean over draws of tags, and the cores of plan against pack."""
     counted: dict[str, list[tuple[int, int]]] = {strategy: [] for strategy in COMPARED}
     for seed in range(1, draws + 1):
-        dataflows = _dataflows(tagged(workload, seed))
+        drawn = tagged(workload, seed).dataflows
+        by_name = checked_dataflows(replace(workload, dataflows=drawn), drawn, "reuse")
+        dataflows = [by_name[name] for name in drawn]
         for strategy in COMPARED:
             counted[strategy].append(_counted(dataflows, strategy))
     cores = {
@@ -56,15 +57,3 @@ def _counted(dataflows: list[Dataflow], strategy: str) -> tuple[int, int]:
         running.advance(step.change)
         jobs = step.jobs
     return len(jobs.jobs), len(forwarded(running, jobs))
-
-
-def _dataflows(workload: Workload) -> list[Dataflow]:
-    sources = {
-        source.name: Source(name=source.name, owner=_TENANT, schema=source.schema, visibility=Visibility.PUBLIC)
-        for source in workload.sources
-    }
-    catalogue = installed_catalogue()
-    return [
-        canonicalise(json.dumps(document), dataflow=name, tenant=_TENANT, catalogue=catalogue, sources=sources)
-        for name, document in workload.dataflows.items()
-    ]

@@ -4,7 +4,6 @@ Both services run beside each other with the same dataflows, and are measured ov
 machine does not matter.
 """
 
-import os
 import statistics
 import time
 from collections.abc import Iterator
@@ -49,8 +48,10 @@ def overhead(folder: Path, checkout: Path, *, quick: bool) -> Figures:
 @contextmanager
 def _running(folder: Path, checkout: Path) -> Iterator[MeasuredService]:
     """A service of one checkout, with dataflows in jobs of their own."""
-    with MeasuredService(folder, placement="launch") as service:
-        _start(service, checkout)
+    with MeasuredService(folder, placement="launch", settings={"PYTHONPATH": str(checkout)}) as service:
+        # Its processes look for modules where they start, too.
+        with chdir(checkout):
+            service.start()
         service.listen()
         with Client(service.url, service.admit("ann")) as ann:
             for at in range(_DATAFLOWS):
@@ -58,15 +59,3 @@ def _running(folder: Path, checkout: Path) -> Iterator[MeasuredService]:
                 flow = ann.submit(chain(f"numbers{at}", 1, 2, 3))
                 service.first_output(flow.outputs[0].topic)
         yield service
-
-
-def _start(service: MeasuredService, checkout: Path) -> None:
-    before = dict(os.environ)
-    os.environ["PYTHONPATH"] = str(checkout)
-    try:
-        # Its processes look for modules where they start, too.
-        with chdir(checkout):
-            service.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

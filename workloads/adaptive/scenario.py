@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adaptation.document_reader import read_dynamic
-from adaptation.documents import DynamicDocument, Selection, resolve
+from adaptation.documents import DynamicDocument
 from dags import Dataflow, Schema, Source, canonicalise
 from dags.builder import Program
 from engine import installed_catalogue
@@ -144,16 +144,12 @@ def dynamic_document(scenario: AdaptiveScenario) -> DynamicDocument:
     return read_dynamic(
         json.dumps(scenario.document),
         module=implementation,
-        canonical=lambda plain: _canonical(plain, scenario),
+        canonical=lambda plain: canonical_dataflow(plain, scenario),
     )
 
 
-def scenario_dataflow(scenario: AdaptiveScenario, dynamic: DynamicDocument, choice: Selection) -> Dataflow:
-    """What the scenario runs as with a selection."""
-    return _canonical(json.dumps(resolve(dynamic, choice)).encode(), scenario)
-
-
-def _canonical(plain: bytes, scenario: AdaptiveScenario) -> Dataflow:
+def canonical_dataflow(plain: bytes, scenario: AdaptiveScenario) -> Dataflow:
+    """A plain document of a scenario in canonical form."""
     return canonicalise(
         plain,
         dataflow=scenario.name,

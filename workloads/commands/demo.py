@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
@@ -69,7 +70,7 @@ def demo(
     out.print(f"Report: {escape(outcome.report)}", soft_wrap=True)
     out.print(f"Everything has stopped; no process is left. The demo took {outcome.seconds:.0f} s.")
     if as_json:
-        Shown(data=outcome.data(), text="").print(as_json=True)
+        Shown(data=asdict(outcome), text="").print(as_json=True)
 
 
 @contextmanager
@@ -88,8 +89,8 @@ def _writable(into: Path) -> Iterator[None]:
 
 def _play(out: Console, into: Path, outcome: DemoOutcome) -> None:
     board = Board(out)
-    with TemporaryDirectory(prefix="braid-demo-") as found, board.live:
-        results = Path(found)
+    with TemporaryDirectory(prefix="braid-demo-") as folder, board.live:
+        results = Path(folder)
         out.rule("What does sharing save?", align="left")
         out.print(INTRODUCTION)
         with demo_stage(results, board.show_wait) as stage:

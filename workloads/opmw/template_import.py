@@ -48,10 +48,6 @@ class Wiring:
     """The data that each step uses, each with its role if that is known."""
     gives: Mapping[Node, set[Data]]
 
-    def generated(self) -> frozenset[Node]:
-        """The variables that some step generates."""
-        return frozenset(data.variable for gives in self.gives.values() for data in gives)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
@@ -251,7 +247,7 @@ def _template(facts: Facts, node: Node, log: FindingsLog) -> Template | None:
 
 def _parameters(facts: Facts, template: Node, wiring: Wiring) -> frozenset[Node]:
     """Variables that are parameters; a variable that a step generates is always data."""
-    generated = wiring.generated()
+    generated = {data.variable for gives in wiring.gives.values() for data in gives}
     return frozenset(
         variable
         for uses in wiring.uses.values()
@@ -385,10 +381,6 @@ class TemplateImport:
     findings: tuple[ImportFinding, ...]
     """By file and template, in the order of the files."""
 
-    def sources(self) -> tuple[str, ...]:
-        """The sources that the dataflows read, by name."""
-        return tuple(sorted({source for template in self.imported for source in sources_of(template.document)}))
-
 
 def import_files(
     files: Iterable[Path],
@@ -445,8 +437,9 @@ def _file_name(name: str, taken: set[str]) -> str:
 def workload_file(imported: TemplateImport, about: Mapping[str, object]) -> dict[str, object]:
     """The content of `workload.json` for an import."""
     schema = {name: OPMW_SCHEMA.fields[name].value for name in OPMW_SCHEMA.names()}
+    read = {source for template in imported.imported for source in sources_of(template.document)}
     return {
         "version": 1,
         "about": about,
-        "sources": [{"name": name, "schema": schema, "per_second": EVENTS_PER_SECOND} for name in imported.sources()],
+        "sources": [{"name": name, "schema": schema, "per_second": EVENTS_PER_SECOND} for name in sorted(read)],
     }

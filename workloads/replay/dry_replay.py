@@ -119,11 +119,11 @@ def dry_rows(  # noqa: PLR0913 - a replay has these settings
     A dry replay measures nothing, so `cost` says how much work an event is for a task: by default 1 at each step.
     """
     names = {step.dataflow for step in trace.steps}
-    dataflows = _checked(workload, names, way.mode)
+    dataflows = checked_dataflows(workload, names, way.mode)
     arriving = {source.name: Fraction(source.per_second) * Fraction(rate) for source in workload.sources}
     scales = Scales(arriving=arriving, cost=cost)
     # Fresh tasks keep their duplicates within a dataflow, so the baseline is that of reuse.
-    alone = {name: scales.load(dataflow) for name, dataflow in _checked(workload, names, "reuse").items()}
+    alone = {name: scales.load(dataflow) for name, dataflow in checked_dataflows(workload, names, "reuse").items()}
     tags = frozenset[str]().union(*(task.tags for dataflow in dataflows.values() for task in dataflow.tasks))
     host = Host(name="dry", cores=1.0, tags=tags)
     state = _State(Conditions(now=_NOW, hosts=(host,), strategy=way.placement, pace=pace), scales)
@@ -243,7 +243,7 @@ class _State:
         return sum(len(self._jobs.jobs[job].paused) for job in jobs if job in self._jobs.jobs)
 
 
-def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, Dataflow]:
+def checked_dataflows(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, Dataflow]:
     """The canonical dataflows, as they are submitted in a mode."""
     catalogue = installed_catalogue()
     sources = {

@@ -35,11 +35,11 @@ def with_savings(result: StepResult, savings: SavingsAnswer) -> StepResult:
     whole = savings.whole
     if whole is None or not savings.metered_seconds or not result.windows:
         return result
-    alone = {"alone_launched": whole.alone_launched.likely, "alone_packed": whole.alone_packed.likely}
+    launched, packed = whole.alone_launched.likely, whole.alone_packed.likely
     shares = {share.tenant: share.share.cores for share in savings.shares}
     return replace(
         result,
-        windows=tuple(replace(window, **alone) for window in result.windows),
+        windows=tuple(replace(window, alone_launched=launched, alone_packed=packed) for window in result.windows),
         tenants=tuple(
             TenantCoresRow(step=result.step.step, tenant=tenant, cores=cores)
             for tenant, cores in (*sorted(shares.items()), (None, whole.overhead.cores + whole.others.cores))

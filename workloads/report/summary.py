@@ -115,7 +115,7 @@ def cells(way: str, row: WaySummary) -> dict[str, str]:
         "tasks saved at the peak": part(row.tasks_saved_at_peak),
         "steps saved": part(row.steps_saved),
         "work saved": part(row.work_saved),
-        "cores saved": part_of(cores_saving(row)),
+        "cores saved": part_of(interval_of(row, "cores_saved")),
         "cores saved at the peak": part(row.cores_saved_at_peak),
     }
     return {
@@ -129,18 +129,10 @@ def cells(way: str, row: WaySummary) -> dict[str, str]:
     }
 
 
-def cores_saving(row: WaySummary) -> IntervalEstimate | None:
-    """The saved part of the cores, with its interval."""
-    if row.cores_saved is None:
-        return None
-    return IntervalEstimate(value=row.cores_saved, low=row.cores_saved_low, high=row.cores_saved_high)
-
-
-def error_of(row: WaySummary) -> IntervalEstimate | None:
-    """The error of the service's estimate, with its interval."""
-    if row.estimate_error is None:
-        return None
-    return IntervalEstimate(value=row.estimate_error, low=row.estimate_error_low, high=row.estimate_error_high)
+def interval_of(row: WaySummary, name: str) -> IntervalEstimate | None:
+    """A number of a way with its interval; None if it is unknown."""
+    value, low, high = (getattr(row, f"{name}{bound}") for bound in ("", "_low", "_high"))
+    return None if value is None else IntervalEstimate(value=value, low=low, high=high)
 
 
 def tasks_by_kind(row: WaySummary) -> str:

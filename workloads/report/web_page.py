@@ -34,7 +34,7 @@ from workloads.report.summary import (
     WHY,
     Summary,
     cells,
-    error_of,
+    interval_of,
     number,
     part,
     part_of,
@@ -336,7 +336,7 @@ def estimate(summary: Summary) -> Html:
     rows = [
         (f"{workload}, {trace}", way, row.against, part_of(error))
         for workload, trace, way, row in summary.rows()
-        if (error := error_of(row)) is not None
+        if (error := interval_of(row, "estimate_error")) is not None
     ]
     if not rows:
         return tag("p", NO_DATA, class_="soft")

@@ -1,5 +1,6 @@
 """The thesis' dataflows: each alternate computes what an oracle does, and better ones are better."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from adaptation.documents import DynamicDocument, Selection
+from adaptation.documents import DynamicDocument, Selection, resolve
 from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, Observed, advance
 from adaptation.guards import ValueGuard
 from benchmarks.planner.memory_job import MemoryJob, batches_of
@@ -21,8 +22,8 @@ from workloads.adaptive.scenario import (
     ADAPTIVE,
     AdaptiveScenario,
     adaptive_scenario,
+    canonical_dataflow,
     dynamic_document,
-    scenario_dataflow,
 )
 
 BATCHES, ROUNDS = 15, 40
@@ -60,7 +61,8 @@ def left_by(tmp_path_factory: pytest.TempPathFactory) -> LeftBy:
         choice = Selection(
             alternates={**dynamic.first.alternates, **dict(chosen)}, opened=dict.fromkeys(dynamic.streams, is_open)
         )
-        job = MemoryJob(tmp_path_factory.mktemp(name), scenario, scenario_dataflow(scenario, dynamic, choice))
+        flow = canonical_dataflow(json.dumps(resolve(dynamic, choice)).encode(), scenario)
+        job = MemoryJob(tmp_path_factory.mktemp(name), scenario, flow)
         return job.left(batches_of(scenario, SEED, batches=BATCHES, rounds=rounds or rounds_of(name)))
 
     return left
