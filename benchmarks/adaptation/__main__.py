@@ -9,13 +9,10 @@ import json
 import sys
 from collections.abc import Iterable
 
-from benchmarks.adaptation.adaptive_rates import adaptive_rates
+from benchmarks.adaptation.look_ahead_figures import prediction_errors, published_profit
 from benchmarks.adaptation.planning_times import planning_times
-from benchmarks.adaptation.prediction_errors import prediction_errors
-from benchmarks.adaptation.published_profit import published_profit
+from benchmarks.adaptation.road_figures import adaptive_rates, static_deployment, tolerance
 from benchmarks.adaptation.rows import Row
-from benchmarks.adaptation.static_deployment import static_deployment
-from benchmarks.adaptation.tolerance import tolerance
 
 
 def main(*, quick: bool) -> None:

@@ -4,9 +4,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
-from benchmarks.adaptation.linear_road import M1, linear_road, road_goal, road_rates
+from benchmarks.adaptation.dataflows import (
+    M1,
+    linear_road,
+    road_goal,
+    road_rates,
+    staged_dataflow,
+    staged_goal,
+    staged_rates,
+)
 from benchmarks.adaptation.rows import Row, row
-from benchmarks.adaptation.staged_dataflow import staged_dataflow, staged_goal, staged_rates
 from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.deployment import Deployment, Outlook

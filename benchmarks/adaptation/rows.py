@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.adaptation.linear_road import M1, RATE_OF_WEATHER
+from benchmarks.adaptation.dataflows import M1, RATE_OF_WEATHER
 from provisioning.figures import DataflowFigures, ProfitGoal
 from provisioning.simulator import Oracle, Series, World
 

@@ -8,9 +8,8 @@ Prints a line per measurement; the last is one JSON object.
 import json
 import sys
 
-from benchmarks.adaptation_live.documents import CONTENDERS, works
 from benchmarks.adaptation_live.slower_job import slower_job
-from benchmarks.adaptation_live.wave import wave
+from benchmarks.adaptation_live.wave import CONTENDERS, wave, works
 from benchmarks.instruments import report, scratch_folder
 from benchmarks.reconfiguration.installation import installed
 

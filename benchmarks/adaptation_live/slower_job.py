@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.documents import row_document
 from benchmarks.instruments import Figures, awaited, percentiles
 from benchmarks.manager_test_bed import attended_service
-from benchmarks.reconfiguration.steady_events import SteadyEvents
+from benchmarks.reconfiguration.running_workflow import SteadyEvents
 from manager.answers.overview import OperationKind
 
 _PER_SECOND = 10.0

@@ -9,11 +9,14 @@ import json
 import sys
 
 from benchmarks.instruments import report, scratch_folder
-from benchmarks.machines.balance import balance
-from benchmarks.machines.checkpoint_share import checkpoint_share
-from benchmarks.machines.copy_cost import copy_cost
-from benchmarks.machines.hand_over import hand_over
-from benchmarks.machines.take_over import cold_take_over, warm_take_over
+from benchmarks.machines.measurements import (
+    balance,
+    checkpoint_share,
+    cold_take_over,
+    copy_cost,
+    hand_over,
+    warm_take_over,
+)
 
 
 def main(*, quick: bool) -> None:

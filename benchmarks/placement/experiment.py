@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.instruments import extremes, scratch_folder
+from benchmarks.placement.baselines import at_random
 from benchmarks.placement.image_hosts import SENT_IN_A_RUN, ImageHosts
 from benchmarks.placement.pipelines import PaperPipeline
-from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, Group
 
 _STRATEGIES = ("default", "random", "node", "connection", "hybrid", "optimal")

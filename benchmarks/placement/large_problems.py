@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from benchmarks.placement.baselines import at_random
 from benchmarks.placement.drawn_problems import drawn_problem
-from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, NoGrouping
 from tests.merge.grouping.planted import planted_problem
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import kairos
 
+from benchmarks.placement.baselines import at_random, first_fit
 from benchmarks.placement.drawn_problems import drawn_problem, lines
-from benchmarks.placement.first_fit import first_fit
-from benchmarks.placement.random_groups import at_random
 from merge.grouping import GROUPING_STRATEGIES, Effort, Grouping, GroupingProblem, problems_of
 from merge.grouping.pddl import exported, model_weights, planned_grouping
 

@@ -18,8 +18,7 @@ from typing import Any
 
 from benchmarks.instruments import awaited, extremes, scratch_folder
 from benchmarks.manager_test_bed import MeasuredService
-from benchmarks.placement.decided import decided
-from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, tagged
+from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, decided, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper, MachineOptions
 from manager.answers.jobs import ImageForm

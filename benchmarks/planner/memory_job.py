@@ -1,26 +1,63 @@
 """A job in memory: it runs a dataflow's tasks batch after batch in this process, without host, Spark and spool."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.memory_plan import memory_plan
 from bridge.raw_events import arrow_schema
 from bridge.spools.log import packed
-from dags import Dataflow
+from dags import Dataflow, Schema, Task
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.code.store import CodeStore, digest_of
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
 from engine.outside import HostOutside
-from engine.plan import Entry
+from engine.plan import Edge, Entry, Forward, Ingress, Plan, Slot, Subscribed
 from engine.records.record import Record
 from engine.records.state import InstanceStates
 from engine.trial import rows_of
+from merge import RunningTask
 from workloads.adaptive.scenario import AdaptiveScenario
 from workloads.pipelines.scenario import PipelineScenario
 from workloads.workload import Event
+
+
+def memory_plan(
+    tasks: Iterable[tuple[int, Task | RunningTask]], schemas: Mapping[str, Schema], forwards: Collection[int]
+) -> Plan:
+    """The plan that takes sources in by their names, and gives what some tasks emit."""
+    ingress: list[Ingress] = []
+    slots: list[Slot] = []
+    for number, task in tasks:
+        if not task.inputs:
+            name = task.config["source"]
+            supply = Subscribed(topic=name, fields=dict(schemas[name].fields))
+            ingress.append(Ingress(stream=name, instance=number, supply=supply))
+            continue
+        inputs = tuple(
+            Edge(port=edge.port, parent=edge.parent, parent_port=edge.parent_port, times=edge.times)
+            for edge in task.inputs
+        )
+        slots.append(
+            Slot(
+                instance=number,
+                type=task.type.name,
+                version=task.type.version,
+                config=json.dumps(task.config),
+                inputs=inputs,
+            )
+        )
+    return Plan(
+        job="j",
+        host="h",
+        version=1,
+        slots=tuple(slots),
+        ingress=tuple(ingress),
+        forwards=tuple(Forward(instance=instance) for instance in forwards),
+    )
+
 
 Batches = Sequence[Sequence[Arrived]]
 MemoryScenario = AdaptiveScenario | PipelineScenario

@@ -9,8 +9,7 @@ from pathlib import Path
 from benchmarks.documents import row_document
 from benchmarks.instruments import Figures, percentiles
 from benchmarks.manager_test_bed import MeasuredService, attended_service
-from benchmarks.reconfiguration.running_workflow import settled
-from benchmarks.reconfiguration.steady_events import SteadyEvents
+from benchmarks.reconfiguration.running_workflow import SteadyEvents, settled
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
 

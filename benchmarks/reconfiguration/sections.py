@@ -14,8 +14,7 @@ from benchmarks.manager_test_bed import attended_service
 from benchmarks.plain.program import run_program
 from benchmarks.plain.scores import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.one_job import document
-from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
-from benchmarks.reconfiguration.steady_events import SteadyEvents
+from benchmarks.reconfiguration.running_workflow import SteadyEvents, settled, wait_until_runs
 from manager.answers.reconfigurations import ReconfigurationForm
 
 Outputs = list[tuple[int, int, float]]

@@ -8,7 +8,7 @@ from benchmarks.instruments import Figures
 from benchmarks.manager_test_bed import attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.one_job import document
-from benchmarks.reconfiguration.steady_events import SteadyEvents
+from benchmarks.reconfiguration.running_workflow import SteadyEvents
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.client import Client
 from merge.reconfiguration.switches import Scheduler

@@ -12,9 +12,7 @@ from contextlib import closing
 from benchmarks.engine_test_bed import Bed
 from benchmarks.instruments import report, scratch_folder
 from benchmarks.reconfiguration.installation import installed
-from benchmarks.shards.batch_cost import batch_cost
-from benchmarks.shards.rescale import plain_restart, rescale
-from benchmarks.shards.speedup import speedup
+from benchmarks.shards.measurements import batch_cost, plain_restart, rescale, speedup
 
 
 def main(*, quick: bool) -> None:

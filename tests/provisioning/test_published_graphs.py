@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.adaptation.published_graphs import CYBERSHAKE, HEFT, Graph
-from benchmarks.adaptation.published_profit import published_run
+from benchmarks.adaptation.dataflows import CYBERSHAKE, HEFT, Graph
+from benchmarks.adaptation.look_ahead_figures import published_run
 from provisioning import horizon
 from provisioning.algorithms import look_ahead
 from provisioning.algorithms.reaction import WPP

@@ -4,8 +4,8 @@ from itertools import pairwise, product
 
 import pytest
 
+from benchmarks.placement.baselines import at_random
 from benchmarks.placement.pipelines import TERMINATOR, PaperPipeline
-from benchmarks.placement.random_groups import at_random
 from engine.plan_messages import read_plan, written_plan
 from merge.grouping import GROUPING_STRATEGIES, Effort
 

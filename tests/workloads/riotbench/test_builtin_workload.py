@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.memory_plan import memory_plan
+from benchmarks.planner.memory_job import memory_plan
 from bridge.raw_events import arrow_schema
 from bridge.spools.log import packed
 from dags import Dataflow, Schema, Source, Task, canonicalise

@@ -1,14 +1,78 @@
-"""The change of the number of shards of a running job: how long it takes, and what its outputs notice."""
+"""What is measured of shards: events per second, the CPU of a batch, and how a running job changes their number."""
 
+import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+from benchmarks.engine_on_host import publish
+from benchmarks.engine_plans import delivering, subscribed
 from benchmarks.engine_test_bed import Bed
 from benchmarks.instruments import Figures, p99, percentiles, repeated
 from benchmarks.plain.program import printed_by
+from benchmarks.reconfiguration.installation import work_of
 from benchmarks.shards.scoring_job import PIECE, ScoringJob
+
+_WORK_MS = 0.2
+_EVENTS = 20_000
+_WARM = 4_000
+
+
+def speedup(bed: Bed, *, rounds: int, first: int = 10_000) -> dict[str, Any]:
+    """One shard and two in turn: the ratio of each pair, and the median."""
+    work = work_of(_WORK_MS)
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    cpu: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        for shards, measured_rates in rates.items():
+            job = ScoringJob(bed, first + 100 * number + 10 * shards, work=work, shards=shards)
+            job.work_off(_WARM)
+            with bed.measured() as used:
+                measured_rates.append(job.work_off(_EVENTS))
+                cpu[shards].append(used().total / _EVENTS * 1_000)
+            job.end()
+    ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
+    return {
+        "median": round(statistics.median(ratios), 2),
+        "ratios": [round(ratio, 2) for ratio in ratios],
+        "events_per_s": {shards: round(statistics.median(values)) for shards, values in rates.items()},
+        "cpu_ms_per_event": {shards: round(statistics.median(values), 3) for shards, values in cpu.items()},
+    }
+
+
+_QUICK_PACE = 0.2
+_RATE = 50.0
+
+
+def batch_cost(bed: Bed, *, seconds: float, first: int = 20_000) -> Figures:
+    """Milliseconds of CPU of all processes for each batch, and what a further shard adds."""
+    figures: Figures = {}
+    plan = delivering("batches", first, subscribed("batches"), pace=_QUICK_PACE)
+    bed.run(plan)
+    # A JVM becomes faster over its first hundreds of batches.
+    publish(bed, "batches", _RATE, 2 * seconds)
+    for version, shards in enumerate((1, 8, 32), 2):
+        bed.run(replace(plan, version=version, shards=shards))
+        publish(bed, "batches", _RATE, seconds / 2)
+        before = bed.batches("batches")
+        with bed.measured() as used:
+            publish(bed, "batches", _RATE, seconds)
+            time.sleep(_QUICK_PACE)
+            took = used()
+        batches = bed.batches("batches") - before
+        figures[str(shards)] = {
+            "ms": round(took.total / batches * 1_000, 1),
+            "parts": {part: round(cpu / batches * 1_000, 1) for part, cpu in took.cpu.items()},
+        }
+    one = figures["1"]["ms"]
+    for shards in (8, 32):
+        figures[f"each_of_{shards}"] = round((figures[str(shards)]["ms"] - one) / (shards - 1), 1)
+    bed.end("batches")
+    return figures
+
 
 _BYTES_OF_USER = 120
 """About the bytes that the state keeps for a user."""

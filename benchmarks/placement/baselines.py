@@ -1,8 +1,11 @@
-"""Random groups, the baseline of the paper: images and tasks at random.
+"""Baselines of grouping: groups at random, as in the paper, and first fit decreasing over connections.
 
-An image is drawn, then how many of the tasks that it can run, then which; they become a group. So on until no task is
-left. Tasks that would make the graph of groups cyclic, or a group too large, are left for later ones. Groups that are
-beyond the limits of images are drawn again.
+At random, an image is drawn, then how many of the tasks that it can run, then which; they become a group. So on until
+no task is left. Tasks that would make the graph of groups cyclic, or a group too large, are left for later ones. Groups
+that are beyond the limits of images are drawn again.
+
+First fit is how somebody without this project would cut tasks into groups. The tasks with most streams come first. Each
+goes into the first group that may have it, beginning with those of what it has streams with.
 """
 
 import random
@@ -47,3 +50,19 @@ def _drawn(layout: NodeLayout, draw: random.Random, allowance: SearchAllowance) 
                 gone.add(other)
         left = [node for node in left if node not in gone]
     return partition
+
+
+def first_fit(problem: GroupingProblem) -> Grouping:
+    """The groups."""
+    layout = NodeLayout(problem)
+    partition = Partition(layout)
+    groups: list[int] = []
+    for node in sorted(range(layout.count), key=lambda node: (-len(layout.near[node]), node)):
+        near = {partition.of[other] for other in layout.near[node]}
+        ordered = sorted(groups, key=lambda group: (group not in near, groups.index(group)))
+        to = next((group for group in ordered if partition.joins(node, group)), None)
+        if to is None:
+            groups.append(node)
+        else:
+            partition.move((node,), to)
+    return grouping_of(partition)
