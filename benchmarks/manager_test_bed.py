@@ -25,8 +25,7 @@ from manager.answers.tenants import KeyForm, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
-from workloads.replay.measurement import CoresReading, cores_between, read_cores
-from workloads.replay.player import PLENTY
+from workloads.replay.player import PLENTY, CoresReading, cores_between, read_cores
 from workloads.service import free_port
 
 T = TypeVar("T")

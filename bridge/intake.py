@@ -24,7 +24,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from bridge.wire import Frame, FrameKind, JsonAnswer, MalformedFrame, ipc_stream
+from bridge.wire import NO_EVENTS, Frame, FrameKind, JsonAnswer, MalformedFrame, ipc_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,6 @@ MOST_REMEMBERED = 32
 _PRODUCER = "sent/"
 """The beginning of the names of these producers among all producers of a spool."""
 _VERSION = b"1"
-_NOTHING = pa.record_batch([], schema=pa.schema([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +213,7 @@ class Sent:
     @classmethod
     def question(cls, producer: str, ask: str) -> Self:
         """Make a message that only asks for a producer's next number."""
-        return cls(producer=producer, first=0, events=_NOTHING, ask=ask)
+        return cls(producer=producer, first=0, events=NO_EVENTS, ask=ask)
 
     def encoded(self) -> bytes:
         """The bytes of the message."""

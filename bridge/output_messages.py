@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from bridge.messages import grouped
-from bridge.raw_events import REST_COLUMN, json_columns
+from bridge.raw_events import JSON_ENCODER, REST_COLUMN, json_columns
 from bridge.receiver import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 
@@ -55,8 +55,6 @@ def _value(only: pa.Array) -> Any:
         return text[1:-1]
 
 
-# Made once, because `json.dumps` would make one for each event.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
@@ -207,7 +205,7 @@ def _plain(value: Any) -> Any:
 
 def _json(value: Any) -> bytes:
     try:
-        return _ENCODER.encode(value).encode()
+        return JSON_ENCODER.encode(value).encode()
     except UnicodeEncodeError:
         # JSON may escape half a surrogate pair, which has no UTF-8.
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

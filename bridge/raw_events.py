@@ -75,7 +75,7 @@ _NUMBERS = (int, float)
 _ANYWHERE = range(2, 9_999)
 """The years whose times are within the years 1 to 9999 in any zone."""
 # Made once, because `json.dumps` would make one for each value.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+JSON_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _boolean(value: Any) -> bool:
@@ -121,7 +121,7 @@ def _timestamp(value: Any) -> datetime | int:
 
 def json_text(value: Any) -> str:
     """The value as JSON; raises `ValueError` if it cannot be, and `RecursionError` if it is too deep."""
-    text = _ENCODER.encode(value)
+    text = JSON_ENCODER.encode(value)
     # Writing raises the same error, but at a depth that depends on the caller. Counting brackets costs next to nothing,
     # checking the depth a third of the time.
     if text.count("{") + text.count("[") > DEEPEST and deeper_than(value, DEEPEST):

@@ -78,7 +78,7 @@ _VERSION = b"1"
 MOST_MESSAGE_BYTES = 1_000_000
 """Bytes of events in one frame, at most; a single larger event has a frame of its own."""
 
-_NOTHING = pa.record_batch([], schema=pa.schema([]))
+NO_EVENTS = pa.record_batch([], schema=pa.schema([]))
 
 
 class FrameKind(StrEnum):
@@ -100,7 +100,7 @@ class Frame:
     first: int
     """Its first number; if it takes none, the next number."""
     kind: FrameKind = FrameKind.DATA
-    events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
+    events: pa.RecordBatch = field(default_factory=lambda: NO_EVENTS)
     marker: str = ""
     births: tuple[Birth, ...] = ()
 
@@ -212,7 +212,7 @@ def decode(message: bytes) -> Frame:
             epoch=int(metadata[b"epoch"]),
             first=int(metadata[b"first"]),
             kind=FrameKind(metadata[b"kind"].decode()),
-            events=batches[0].replace_schema_metadata(None) if batches else _NOTHING,
+            events=batches[0].replace_schema_metadata(None) if batches else NO_EVENTS,
             marker=metadata[b"marker"].decode(),
         )
         # Reading events with wrong offsets, or with a name that is no text, would crash.

@@ -18,7 +18,7 @@ from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import SteadyEvents
 from engine.host.cpu_meter import WORKER
 from manager.answers.overview import OperationKind
-from workloads.replay.measurement import cores_between
+from workloads.replay.player import cores_between
 
 NONE, THRESHOLDS, BRAID = "none", "thresholds", "braid"
 CONTENDERS = (NONE, THRESHOLDS, BRAID)

@@ -24,7 +24,7 @@ from manager.answers.dataflows import DataflowState
 from manager.answers.tenants import TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
-from workloads.replay.measurement import read_cores
+from workloads.replay.player import read_cores
 from workloads.service import RunFailed, ServiceProcess, served
 
 _PATIENCE = 600.0

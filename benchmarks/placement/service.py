@@ -27,9 +27,8 @@ from manager.client import Client, NotDone
 from manager.process.keeper_process import read_record
 from workloads.opmw.builtin_workload import opmw
 from workloads.replay.live_replay import written_events
-from workloads.replay.measurement import cores_between
 from workloads.replay.plan import source_form, submitted, tenant_names, tenants_of
-from workloads.replay.player import PLENTY, unsettled
+from workloads.replay.player import PLENTY, cores_between, unsettled
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.workload import Workload
 

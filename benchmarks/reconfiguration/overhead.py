@@ -15,7 +15,7 @@ from benchmarks.instruments import Figures
 from benchmarks.manager_live import chain
 from benchmarks.manager_test_bed import MeasuredService
 from manager.client import Client
-from workloads.replay.measurement import cores_between
+from workloads.replay.player import cores_between
 
 _PER_SECOND = 50.0
 _DATAFLOWS = 4

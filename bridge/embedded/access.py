@@ -149,23 +149,18 @@ class Door:
 
     def __init__(self, passwords: Path, access_list: Path | None = None) -> None:
         self._passwords = passwords
-        self._access_list = access_list
+        self.access_list = access_list
+        """The list with the rights of tenants; None if every user may do everything."""
         self._users: dict[str, str] = {}
         self._rights: Rights | None = None
-        """The rights of each user; None if every user may do everything."""
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
-
-    @property
-    def has_list(self) -> bool:
-        """True if it lets in tenants, whose rights are in an access list."""
-        return self._access_list is not None
 
     def read(self) -> None:
         """Read the files; if one cannot be read, nothing changes."""
         users = _read_users(self._passwords)
-        if self._access_list is not None:
-            self._rights = Rights(self._access_list)
+        if self.access_list is not None:
+            self._rights = Rights(self.access_list)
         self._users = users
         self._answers.clear()
 

@@ -205,7 +205,7 @@ class Exchange:
             if (bequest := self._bequests.pop(session, None)) is not None:
                 bequest[0].cancel()
             return session, True
-        most_bytes = _MOST_BYTES_OF_TENANT if who.door.has_list else 0
+        most_bytes = _MOST_BYTES_OF_TENANT if who.door.access_list is not None else 0
         made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time, most_bytes)
         return made, False
 

@@ -7,8 +7,7 @@ While the spool is full the generator waits, and then catches up, a bounded batc
 import threading
 from collections.abc import Iterator
 
-from bridge.generated.file_columns import Unreplayable
-from bridge.generated.file_replay import Chunk, OnUnfit, chunks, due_of
+from bridge.generated.file_replay import Chunk, OnUnfit, Unreplayable, chunks, due_of
 from bridge.generated.generators import DueEvents, Generator, Progress, Replay, due, milliseconds
 from bridge.intake import Expected
 from bridge.machine import Clock, SystemClock

@@ -123,7 +123,12 @@ class MqttClient:
             manual_ack=True,
         )
         self._subscriptions = Subscriptions(self._client, topics)
-        self._dispatch = Dispatch(self._subscriptions.filters, on_message, self._drop, all_at_once=on_messages)
+        self._dispatch = Dispatch(
+            self._subscriptions.filters,
+            on_message,
+            lambda message: self.acknowledge([message.token]),
+            all_at_once=on_messages,
+        )
         set_credentials(self._client, address)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
@@ -313,6 +318,3 @@ class MqttClient:
     def _hand_all_on(self) -> None:
         arrived, self._arrived = self._arrived, []
         self._dispatch.hand_on_all(arrived)
-
-    def _drop(self, message: Message) -> None:
-        self.acknowledge([message.token])

@@ -51,29 +51,21 @@ def opmw(  # noqa: PLR0913, PLR0917 - a command's options
         templates = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
         counts = count_sharing([template.dataflow for template in templates.imported])
         if templates.imported:
-            _write(
-                templates, into, {"made by": _made_by(files, sources, inputs, sinks=sinks), **_about(templates, counts)}
-            )
+            options = f"--sources {sources} --inputs {inputs}{' --sinks' if sinks else ''}"
+            outcomes = Counter(finding.outcome.value for finding in templates.findings)
+            about = {
+                "made by": f"braid opmw {' '.join(file.name for file in files)} {options}",
+                "templates": len(templates.imported),
+                "iterations": ITERATIONS,
+                "shared": counts.as_json(),
+                "findings": dict(sorted(outcomes.items())),
+            }
+            _write(templates, into, about)
         text = _shown(templates, counts, into, details=details)
         Shown(data=_data(templates, counts), text=text).print(as_json=as_json)
         if not templates.imported:
             complain("no file contains a template that can run; nothing was written")
             raise typer.Exit(ExitCode.PROBLEMS)
-
-
-def _made_by(files: list[Path], sources: SourcesBy, inputs: Inputs, *, sinks: bool) -> str:
-    options = f"--sources {sources} --inputs {inputs}{' --sinks' if sinks else ''}"
-    return f"braid opmw {' '.join(file.name for file in files)} {options}"
-
-
-def _about(templates: TemplateImport, counts: SharingCounts) -> dict[str, object]:
-    outcomes = Counter(finding.outcome.value for finding in templates.findings)
-    return {
-        "templates": len(templates.imported),
-        "iterations": ITERATIONS,
-        "shared": counts.as_json(),
-        "findings": dict(sorted(outcomes.items())),
-    }
 
 
 def _write(templates: TemplateImport, into: Path, about: dict[str, object]) -> None:

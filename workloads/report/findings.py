@@ -239,8 +239,10 @@ def regime_of(runs: Runs) -> Regime | None:
     if not default or not shared or not any(row.work_running for row in default):
         return None
     alone, kept = _mean(default, "work_running"), _mean(shared, "work_running")
-    pace, cores = _pace(runs), runs.cores(DEFAULT)
-    batch, jobs = _batch(runs, pace), _mean(default, "jobs")
+    run = runs.live.get(DEFAULT) or runs.dry.get(DEFAULT)
+    pace = float(run.results.manifest.settings.get("pace", 1.0)) if run else 1.0
+    cores, cost, jobs = runs.cores(DEFAULT), job_cores(runs), _mean(default, "jobs")
+    batch = ASSUMED.batch if cost is None else cost[0] * pace
     # From measured cores, since the work in results is in events, not in seconds; else it is assumed to be small.
     work = fmean(cores.values()) - ASSUMED.host - jobs * batch / pace if cores else 0.0
     work = max(work, jobs * batch / pace / 100)
@@ -301,16 +303,6 @@ def regime_sentence(runs: Runs) -> str | None:
 
 def _mean(rows: Sequence[StepRow], name: str) -> float:
     return fmean(getattr(row, name) for row in rows)
-
-
-def _pace(runs: Runs) -> float:
-    run = runs.live.get(DEFAULT) or runs.dry.get(DEFAULT)
-    return float(run.results.manifest.settings.get("pace", 1.0)) if run else 1.0
-
-
-def _batch(runs: Runs, pace: float) -> float:
-    cost = job_cores(runs)
-    return ASSUMED.batch if cost is None else cost[0] * pace
 
 
 NEAR = 3.0

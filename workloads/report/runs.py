@@ -258,15 +258,14 @@ def grouped(runs: Sequence[Run]) -> tuple[Runs, ...]:
     seeds: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for workload, name, seed in groups:
         seeds[workload, name].add(seed)
+    # The paper's order: the sequential trace first.
+    ordered = sorted(groups, key=lambda group: (group[0], not group[1].startswith("SEQ"), *group[1:]))
     return tuple(
-        _together(workload, f"{name} (seed {seed})" if len(seeds[workload, name]) > 1 else name, those)
-        for (workload, name, seed), those in sorted(groups.items(), key=lambda item: _order(*item[0]))
+        _together(
+            workload, f"{name} (seed {seed})" if len(seeds[workload, name]) > 1 else name, groups[workload, name, seed]
+        )
+        for workload, name, seed in ordered
     )
-
-
-def _order(workload: str, trace: str, seed: int) -> tuple[str, bool, str, int]:
-    """The paper's order: the sequential trace first."""
-    return workload, not trace.startswith("SEQ"), trace, seed
 
 
 def _together(workload: str, trace: str, runs: Sequence[Run]) -> Runs:

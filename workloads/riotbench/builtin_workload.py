@@ -44,6 +44,8 @@ def riotbench(seed: int = 1) -> Workload:
     (21, 21)
     """
     dataflows = _dataflows(seed)
+    configs = [task["config"] for document in dataflows.values() for task in document["tasks"]]
+    read_or_published = {config[name] for config in configs for name in ("source", "topic") if name in config}
     return Workload(
         name="riotbench" if seed == 1 else f"riotbench:{seed}",
         about={
@@ -55,7 +57,7 @@ def riotbench(seed: int = 1) -> Workload:
             "permutations": sum(_PERMUTATIONS.values()),
             "bloom_filters_expected": EXPECTED,
         },
-        sources=tuple(_source(name) for name in _named(dataflows)),
+        sources=tuple(map(_source, sorted(read_or_published))),
         dataflows=dataflows,
     )
 
@@ -69,11 +71,6 @@ def _dataflows(seed: int) -> Mapping[str, Document]:
         for number, permutation in enumerate(drawn(_PERMUTATIONS[name], random), 1):
             documents[f"{name}-{number}"] = permuted(data, permutation)
     return {name: {**document, "name": name} for name, document in documents.items()}
-
-
-def _named(dataflows: Mapping[str, Document]) -> list[str]:
-    configs = [task["config"] for document in dataflows.values() for task in document["tasks"]]
-    return sorted({config[name] for config in configs for name in ("source", "topic") if name in config})
 
 
 def _source(name: str) -> WorkloadSource:

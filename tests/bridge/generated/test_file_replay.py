@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.generated.file_columns import Unreplayable
-from bridge.generated.file_replay import chunks, due_of
+from bridge.generated.file_replay import Unreplayable, chunks, due_of
 from bridge.generated.generators import NEVER, Progress, Replay
 from bridge.raw_events import Unfit
 from dags import Kind, Schema

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.generated.file_columns import Unreplayable
+from bridge.generated.file_replay import Unreplayable
 from bridge.generated.generator_run import _GROUPING, _LONGEST, GENERATOR, GeneratorRun
 from bridge.generated.generators import MOST_DUE_EVENTS, Rate, Replay, Timer
 from bridge.intake import Expected

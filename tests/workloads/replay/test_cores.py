@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from engine.host.cpu_meter import ProcessCpu
-from workloads.replay.measurement import CoresReading, cores_between, read_cores
+from workloads.replay.player import CoresReading, cores_between, read_cores
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
 DAEMON = f"""

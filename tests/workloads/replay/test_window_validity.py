@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from manager.answers.jobs import JobAnswer
-from workloads.replay.measurement import why_behind
+from workloads.replay.player import why_behind
 
 
 def job(number: int, **figures: Any) -> JobAnswer:
