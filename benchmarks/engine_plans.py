@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -39,18 +40,15 @@ _TWELVE: Sequence[tuple[str, int, Mapping[str, Any]]] = (
 def twelve(job: str, first: int, supply: Supply) -> Plan:
     """Twelve light tasks below one stream; nothing leaves the job."""
     slots = tuple(
-        Slot(instance=first + at, type=name, config=json.dumps(config), inputs=(Edge(parent=first + parent),))
-        for at, (name, parent, config) in enumerate(_TWELVE, 1)
+        slot(first + at, name, first + parent, config) for at, (name, parent, config) in enumerate(_TWELVE, 1)
     )
     return Plan(job=job, host=HOST, version=1, ingress=(_ingress(job, first, supply),), slots=slots)
 
 
 def quiet(job: str, first: int, per_second: float) -> Plan:
     """A count of generated events, of which nothing leaves; hardly any events make an idle job."""
-    counts = Slot(instance=first + 1, type="count", inputs=(Edge(parent=first),))
-    return Plan(
-        job=job, host=HOST, version=1, ingress=(_ingress(job, first, Rated(per_second=per_second)),), slots=(counts,)
-    )
+    ingress = (_ingress(job, first, Rated(per_second=per_second)),)
+    return Plan(job=job, host=HOST, version=1, ingress=ingress, slots=(slot(first + 1, "count", first),))
 
 
 def delivering(job: str, first: int, supply: Supply, *, pace: float, version: int = 1) -> Plan:
@@ -61,29 +59,35 @@ def delivering(job: str, first: int, supply: Supply, *, pace: float, version: in
         host=HOST,
         version=version,
         ingress=(_ingress(job, first, supply),),
-        slots=(
-            Slot(instance=first + 1, type="range_filter", config=json.dumps(sieve), inputs=(Edge(parent=first),)),
-            Slot(instance=first + 2, type="output", inputs=(Edge(parent=first + 1),)),
-        ),
-        deliveries=(Delivery(instance=first + 2, tenant="bench", dataflow=job, sink="out"),),
+        slots=(slot(first + 1, "range_filter", first, sieve), slot(first + 2, "output", first + 1)),
+        deliveries=(delivery(first + 2, job),),
         pace=pace,
     )
 
 
 def chain(first: int, name: str, *, pace: float) -> tuple[Plan, Plan]:
     """Two jobs, the second of which delivers what the first forwards; it wakes a little later."""
-    sieve = Slot(instance=first + 1, type="range_filter", config=json.dumps(_PASSES), inputs=(Edge(parent=first),))
     above = Plan(
         job=f"{name} above",
         host=HOST,
         version=1,
         ingress=(_ingress(f"{name} above", first, subscribed(f"{name} above")),),
-        slots=(sieve,),
+        slots=(slot(first + 1, "range_filter", first, _PASSES),),
         forwards=(Forward(instance=first + 1),),
         pace=pace,
     )
     below = delivering(f"{name} below", first + 1, Bridged(), pace=pace)
     return above, below
+
+
+def slot(instance: int, kind: str, parent: int, config: Mapping[str, Any] = MappingProxyType({})) -> Slot:
+    """A task behind one other."""
+    return Slot(instance=instance, type=kind, config=json.dumps(dict(config)), inputs=(Edge(parent=parent),))
+
+
+def delivery(instance: int, dataflow: str) -> Delivery:
+    """The delivery of an output, in topics of the dataflow."""
+    return Delivery(instance=instance, tenant="bench", dataflow=dataflow, sink="out")
 
 
 def subscribed(job: str) -> Subscribed:

@@ -25,7 +25,7 @@ from manager.answers.tenants import KeyForm, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
-from workloads.replay.player import PLENTY, CoresReading, cores_between, read_cores
+from workloads.replay.player import PLENTY, CoresReading, cores_between, read_cores, unsettled
 from workloads.service import free_port
 
 T = TypeVar("T")
@@ -137,10 +137,7 @@ class MeasuredService:
     @property
     def broker(self) -> Address:
         """Where its broker is, for Braid's own user."""
-        record = read_record(self.root)
-        if record is None:
-            raise TimeoutError("there is no keeper")
-        return Address.parse(record.broker)
+        return broker_of(self.root)
 
     def listen(self) -> None:
         """Note from now on what comes when."""
@@ -201,6 +198,23 @@ class MeasuredService:
             self._news.notify_all()
         if self._line is not None:
             self._line.acknowledge([message.token])
+
+
+def broker_of(root: Path) -> Address:
+    """The broker of a service in a root, for Braid's own user, who may send and hear everything."""
+    record = read_record(root)
+    if record is None:
+        raise TimeoutError("there is no keeper, and so no broker")
+    return Address.parse(record.broker)
+
+
+def wait_until_settled(operator: Client, *, within: float) -> None:
+    """Wait until all dataflows and jobs of a service run as they should."""
+    deadline = time.monotonic() + within
+    while what := unsettled(operator):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within:g} s: {what}")
+        time.sleep(0.5)
 
 
 class StandIn:

@@ -27,14 +27,13 @@ def main(*, quick: bool) -> None:
         for plan in plans:
             hosting.run(plan)
         quiet = QuietDataflows(hosting, sources, ends)
-        quiet.begin()
-        quiet.settle()
-        seconds = 5.0 if quick else 30.0
-        noticed = {
-            attack.name: report(attack.name, _measured(hosting, quiet, plans[0], attack, seconds=seconds))
-            for attack in attacks()
-        }
-        quiet.end()
+        with quiet.running():
+            quiet.settle()
+            seconds = 5.0 if quick else 30.0
+            noticed = {
+                attack.name: report(attack.name, _measured(hosting, quiet, plans[0], attack, seconds=seconds))
+                for attack in attacks()
+            }
     print(json.dumps(noticed))
 
 

@@ -1,13 +1,15 @@
 """Quiet dataflows: they pass on an event at a time, and the latency of each event is noted."""
 
 import json
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
+from benchmarks.instruments import repeated
 from bridge import Message, topics
 from bridge.transport.mqtt_client import MqttClient
 from tests.integration.hosting import Hosting, delivery
@@ -25,7 +27,7 @@ class _Passed:
 
 
 class QuietDataflows:
-    """Several of them, by the instances of their sources and outputs; they run from `begin` to `end`."""
+    """Several of them, by the instances of their sources and outputs; they run within `running`."""
 
     def __init__(self, hosting: Hosting, sources: Sequence[int], ends: Sequence[int]) -> None:
         self._hosting = hosting
@@ -35,18 +37,14 @@ class QuietDataflows:
         self._client = MqttClient(
             hosting.broker.address("braid"), "listens", topics=[*self._by_topic], on_message=self._take, lasting=False
         )
-        self._stopping = threading.Event()
-        self._sending = threading.Thread(target=self._send, daemon=True)
+        self._numbers = count()
 
-    def begin(self) -> None:
-        """Send from now on."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Send an event to each in every beat."""
         self._client.start()
-        self._sending.start()
-
-    def end(self) -> None:
-        """Send no more."""
-        self._stopping.set()
-        self._sending.join()
+        with repeated(self._send, BEAT):
+            yield
         self._client.stop()
 
     def settle(self) -> None:
@@ -74,12 +72,10 @@ class QuietDataflows:
         )
 
     def _send(self) -> None:
-        number = 0
-        while not self._stopping.wait(BEAT):
-            for (source, _), passed in self._passed.items():
-                passed.sent[number] = time.monotonic()
-                self._hosting.publish(f"quiet/{source}", [{"n": number, "k": "q"}])
-            number += 1
+        number = next(self._numbers)
+        for (source, _), passed in self._passed.items():
+            passed.sent[number] = time.monotonic()
+            self._hosting.publish(f"quiet/{source}", [{"n": number, "k": "q"}])
 
     def _take(self, message: Message) -> None:
         now = time.monotonic()

@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from benchmarks.documents import topic_source
+from benchmarks.manager_test_bed import broker_of, wait_until_settled
 from benchmarks.peers.dataflows import (
     INPUT_TOPICS,
     PEER_FIELDS,
@@ -19,13 +20,10 @@ from benchmarks.peers.dataflows import (
 )
 from benchmarks.peers.measurement import Running
 from bridge import topics
-from bridge.transport.address import Address
-from manager.answers.dataflows import DataflowState
 from manager.answers.tenants import TenantForm
 from manager.client import Client
-from manager.process.keeper_process import read_record
 from workloads.replay.player import read_cores
-from workloads.service import RunFailed, ServiceProcess, served
+from workloads.service import served
 
 _PATIENCE = 600.0
 """Seconds within which all dataflows have to run."""
@@ -38,7 +36,7 @@ def running_braid(dataflows: Sequence[PeerDataflow], notify: Callable[[str], Non
         with service.operator() as operator:
             begun = time.monotonic()
             dataflow_of = _submitted(operator, dataflows)
-            _await_running(operator)
+            wait_until_settled(operator, within=_PATIENCE)
             notes = {
                 "deployed_s": round(time.monotonic() - begun, 1),
                 "tasks": sum(1 for _ in operator.running_tasks()),
@@ -47,7 +45,7 @@ def running_braid(dataflows: Sequence[PeerDataflow], notify: Callable[[str], Non
             }
         yield Running(
             system="braid",
-            broker=_broker(service),
+            broker=broker_of(service.root),
             outputs=f"{topics.ROOT}/out/#",
             dataflow_of=dataflow_of,
             look=lambda: read_cores(service.process).used,
@@ -72,20 +70,3 @@ def _submitted(operator: Client, dataflows: Sequence[PeerDataflow]) -> dict[str,
         for dataflow, submitted in zip(own, answer.dataflows, strict=True):
             numbers[submitted.outputs[0].topic] = dataflow.number
     return numbers
-
-
-def _await_running(operator: Client) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while waiting := [dataflow for dataflow in operator.dataflows() if dataflow.state is not DataflowState.RUNNING]:
-        if time.monotonic() > deadline:
-            why = waiting[0].reason or "no reason given"
-            raise RunFailed(f"{len(waiting)} dataflows did not run within {_PATIENCE:g} s, the first: {why}")
-        time.sleep(1.0)
-
-
-def _broker(service: ServiceProcess) -> Address:
-    """The broker, for Braid's own user, who may send and hear everything."""
-    record = read_record(service.root)
-    if record is None:
-        raise RunFailed("the service has no broker of its own")
-    return Address.parse(record.broker)

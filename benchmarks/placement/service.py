@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.instruments import awaited, extremes, scratch_folder
-from benchmarks.manager_test_bed import MeasuredService
+from benchmarks.manager_test_bed import MeasuredService, wait_until_settled
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, decided, tagged
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper, MachineOptions
@@ -28,7 +28,7 @@ from manager.process.keeper_process import read_record
 from workloads.opmw.builtin_workload import opmw
 from workloads.replay.live_replay import written_events
 from workloads.replay.plan import source_form, submitted, tenant_names, tenants_of
-from workloads.replay.player import PLENTY, cores_between, unsettled
+from workloads.replay.player import PLENTY, cores_between
 from workloads.riotbench.builtin_workload import riotbench
 from workloads.workload import Workload
 
@@ -59,14 +59,6 @@ class TaggedService:
         tenants = tenants_of(workload, _TENANTS, _SEED)
         for name, document in workload.dataflows.items():
             self.operator.submit(submitted(document, "reuse"), tenant=tenants[name])
-
-    def settle(self) -> None:
-        """Wait until everything runs."""
-        deadline = time.monotonic() + _BOUND
-        while what := unsettled(self.operator):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {_BOUND:g} s: {what}")
-            time.sleep(0.5)
 
     @contextmanager
     def measured(self) -> Iterator[dict[str, float]]:
@@ -114,7 +106,7 @@ def compared(workload: Workload, windows: int) -> Mapping[str, Any]:
         for running in beside.values():
             running.submit(workload, files)
         for running in beside.values():
-            running.settle()
+            wait_until_settled(running.operator, within=_BOUND)
         time.sleep(_SETTLING)
         cores: dict[str, list[float]] = {strategy: [] for strategy in COMPARED}
         for _ in range(windows):

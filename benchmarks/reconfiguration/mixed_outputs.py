@@ -11,12 +11,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.engine_plans import HOST, topic
+from benchmarks.engine_plans import HOST, delivery, slot, topic
 from benchmarks.engine_test_bed import Bed
 from benchmarks.instruments import Figures
 from benchmarks.reconfiguration.installation import work_of
 from dags import Kind
-from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Subscribed, Supply, Switch
+from engine.plan import Bridged, Forward, Ingress, Plan, Port, Slot, Subscribed, Supply, Switch
 
 _FEW, _EVENTS = 10, 1_500
 _BEFORE = 3.0
@@ -85,17 +85,16 @@ def _plans(base: int, version: int) -> tuple[Plan, Plan]:
             zip(jobs, supplies, ("a", "b"), (_FIRST_MS, _SECOND_MS), strict=True)
         )
     )
-    sink = Slot(instance=base + 3, type="output", inputs=(Edge(parent=base + 2),))
     return (
         replace(first, forwards=(Forward(instance=base + 1),)),
         replace(
             second,
-            slots=(*second.slots, sink),
-            deliveries=(Delivery(instance=sink.instance, tenant="bench", dataflow=second.job, sink="out"),),
+            slots=(*second.slots, slot(base + 3, "output", base + 2)),
+            deliveries=(delivery(base + 3, second.job),),
         ),
     )
 
 
 def _slot(parent: int, stamp: str, milliseconds: float, version: int) -> Slot:
     config = {"work": work_of(milliseconds), "generation": version, "stamp": stamp}
-    return Slot(instance=parent + 1, type="bench:step", config=json.dumps(config), inputs=(Edge(parent=parent),))
+    return slot(parent + 1, "bench:step", parent, config)

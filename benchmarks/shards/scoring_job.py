@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.engine_plans import HOST
+from benchmarks.engine_plans import HOST, delivery, slot
 from benchmarks.engine_test_bed import Bed
 from bridge.wire import Emitted, Stream
-from engine.plan import Bridged, Delivery, Edge, Ingress, Plan, Slot
+from engine.plan import Bridged, Ingress, Plan
 
 PIECE = 20
 """The events of one message."""
@@ -28,22 +28,14 @@ class ScoringJob:
         """How many events were sent."""
         self._users = users
         self._stream = Stream(first, "out")
-        slots = (
-            Slot(
-                instance=first + 1,
-                type="bench:inference",
-                config=json.dumps({"work": work}),
-                inputs=(Edge(parent=first),),
-            ),
-            Slot(instance=first + 2, type="output", inputs=(Edge(parent=first + 1),)),
-        )
+        slots = (slot(first + 1, "bench:inference", first, {"work": work}), slot(first + 2, "output", first + 1))
         self.plan = Plan(
             job=f"scores {first}",
             host=HOST,
             version=1,
             ingress=(Ingress(stream=f"scored {first}", instance=first, supply=Bridged()),),
             slots=slots,
-            deliveries=(Delivery(instance=first + 2, tenant="bench", dataflow=f"scores {first}", sink="out"),),
+            deliveries=(delivery(first + 2, f"scores {first}"),),
             pace=pace,
             shards=shards,
         )
