@@ -93,7 +93,7 @@ class EmbeddedBroker:
             if connection.outdated():
                 connection.disconnect(Code.NOT_AUTHORIZED)
         for session in self._exchange.sessions:
-            if not session.who.door.knows(session.who.user):
+            if not session.owner.door.knows(session.owner.user):
                 self._exchange.close(session)
 
     def _update(self, name: str, value: str) -> None:

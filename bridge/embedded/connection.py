@@ -12,7 +12,7 @@ from typing import cast
 
 from . import packets
 from .access import Door
-from .exchange import ClientSession, Exchange, Who
+from .exchange import ClientSession, Exchange, SessionOwner
 from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Fields, Malformed, Packet, Published
 
 _EXACTLY_ONCE = 2
@@ -135,10 +135,10 @@ class Connection(asyncio.Protocol):
 
     def outdated(self) -> bool:
         """True if its user would not be accepted any more."""
-        return self._session is not None and not self._door.current(self._session.who.user, self._key)
+        return self._session is not None and not self._door.current(self._session.owner.user, self._key)
 
     def __str__(self) -> str:
-        who = "a stranger" if self._session is None else f"{self._session.who.user} as {self._session.who.client!r}"
+        who = "a stranger" if self._session is None else f"{self._session.owner.user} as {self._session.owner.client!r}"
         return f"{who} at {self._transport.get_extra_info('peername')}"
 
     # Handlers of packets.
@@ -182,13 +182,13 @@ class Connection(asyncio.Protocol):
             self._refuse(Code.BAD_CLIENT_ID)
             return
         client = connect.client or secrets.token_hex(16)
-        who = Who(self._door, connect.user, client)
-        before = self._exchange.find(who)
+        owner = SessionOwner(self._door, connect.user, client)
+        before = self._exchange.find(owner)
         if before is not None and isinstance(before.link, Connection):
             before.link.disconnect(Code.TAKEN_OVER)
         if before is not None and connect.clean:
             self._exchange.close(before)
-        session, resumed = self._exchange.open(who)
+        session, resumed = self._exchange.open(owner)
         session.expiry = connect.expiry
         self.receive_maximum, self.packet_maximum = connect.receive_maximum, connect.packet_maximum
         self._session, self._key = session, key
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
         packet, wishes = packets.read_subscribe(body, self.version)
-        user = session.who.user
+        user = session.owner.user
         wishes = [
             wish if self._door.lets_subscribe(user, wish.topic_filter) else replace(wish, refused=Code.NOT_AUTHORIZED)
             for wish in wishes
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def _may_write(self, topic: str) -> bool:
         """True if the client may publish on a topic. Topics that begin with $ are the broker's own."""
-        user = "" if self._session is None else self._session.who.user
+        user = "" if self._session is None else self._session.owner.user
         return not topic.startswith("$") and self._door.permits(user, "write", topic)
 
     # The end of the connection.

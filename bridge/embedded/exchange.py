@@ -41,7 +41,7 @@ class Link(Protocol):
         """Send a packet."""
 
 
-class Who(NamedTuple):
+class SessionOwner(NamedTuple):
     """The owner of a session."""
 
     door: Door
@@ -63,9 +63,9 @@ class _Parcel:
 class ClientSession:
     """A client's session; made by the exchange."""
 
-    def __init__(self, who: Who, most_waiting: int, clock: Callable[[], float], most_bytes: int = 0) -> None:
+    def __init__(self, owner: SessionOwner, most_waiting: int, clock: Callable[[], float], most_bytes: int = 0) -> None:
         """`most_waiting` and `most_bytes` are the messages and the bytes that may wait; 0 is no limit."""
-        self.who = who
+        self.owner = owner
         self.link: Link | None = None
         self.expiry: int | None = 0
         """Seconds for which it outlives its connection; None is no limit."""
@@ -85,7 +85,7 @@ class ClientSession:
 
     def may_read(self, topic: str) -> bool:
         """True if its user may read a topic, by the current access list."""
-        return self.who.door.permits(self.who.user, "read", topic)
+        return self.owner.door.permits(self.owner.user, "read", topic)
 
     def attach(self, link: Link) -> None:
         """Take a connection; `pump` then sends, beginning with unacknowledged messages."""
@@ -172,7 +172,7 @@ class Exchange:
     def __init__(self, *, most_waiting: int = 0) -> None:
         self._most_waiting = most_waiting
         self._loop = asyncio.get_running_loop()
-        self._sessions: dict[Who, ClientSession] = {}
+        self._sessions: dict[SessionOwner, ClientSession] = {}
         self._ends: dict[ClientSession, asyncio.TimerHandle] = {}
         self._bequests: dict[ClientSession, tuple[asyncio.TimerHandle, Published]] = {}
         self._subscribers: Any = MQTTMatcher()  # type: ignore[no-untyped-call]  # paho ships it without types
@@ -192,21 +192,21 @@ class Exchange:
         """All sessions, of connected and absent clients."""
         return list(self._sessions.values())
 
-    def find(self, who: Who) -> ClientSession | None:
+    def find(self, owner: SessionOwner) -> ClientSession | None:
         """The session of a client, if it has one."""
-        return self._sessions.get(who)
+        return self._sessions.get(owner)
 
-    def open(self, who: Who) -> tuple[ClientSession, bool]:
+    def open(self, owner: SessionOwner) -> tuple[ClientSession, bool]:
         """The session of a client, made if there is none; and True if there was one."""
-        session = self._sessions.get(who)
+        session = self._sessions.get(owner)
         if session is not None:
             if (end := self._ends.pop(session, None)) is not None:
                 end.cancel()
             if (bequest := self._bequests.pop(session, None)) is not None:
                 bequest[0].cancel()
             return session, True
-        most_bytes = _MOST_BYTES_OF_TENANT if who.door.access_list is not None else 0
-        made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time, most_bytes)
+        most_bytes = _MOST_BYTES_OF_TENANT if owner.door.access_list is not None else 0
+        made = self._sessions[owner] = ClientSession(owner, self._most_waiting, self._loop.time, most_bytes)
         return made, False
 
     def leave(self, session: ClientSession) -> None:
@@ -219,7 +219,7 @@ class Exchange:
 
     def close(self, session: ClientSession) -> None:
         """End a session, with all messages that wait for its client."""
-        if self._sessions.pop(session.who, None) is None:
+        if self._sessions.pop(session.owner, None) is None:
             return
         self._dropped += session.dropped
         if (end := self._ends.pop(session, None)) is not None:

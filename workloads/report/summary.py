@@ -282,8 +282,8 @@ def _estimate_error(runs: Runs, way: Way) -> IntervalEstimate | None:
 class Claim(NamedTuple):
     """A range of savings in the paper or its journal version."""
 
-    what: str
-    by: str
+    quantity: str
+    publication: str
     low: float
     high: float
     way: Way

@@ -173,7 +173,7 @@ def paper(every: Sequence[Runs], summary: Summary) -> Html:
         savings_here = values(summary, claim.way, claim.saved)
         rows.append(
             (
-                f"{claim.what}, {claim.by}",
+                f"{claim.quantity}, {claim.publication}",
                 f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %",
                 percent_range(savings_here),
                 verdict(claim, savings_here),
