@@ -26,7 +26,7 @@ _CLIENTS = 4
 _STORED = 1_000
 _SHAPE = drawn_dataflows.Shape(sources=100)
 FULL_JOB = 108
-"""Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.kernel.draft.BUSY`."""
+"""Tasks of one job, beside which another dataflow of `chain` has no room; see `merge.ASSUMED_BUSY`."""
 
 
 def measured(*, quick: bool) -> Figures:
