@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.embedded import packets
 from bridge.embedded.access import Door
-from bridge.embedded.exchange import ClientSession, Who
+from bridge.embedded.exchange import ClientSession, SessionOwner
 from bridge.embedded.packets import V311, Published
 
 MOST = 100
@@ -34,7 +34,7 @@ class Reader:
 def session(folder: Path) -> ClientSession:
     (folder / "passwords").touch()
     door = Door(folder / "passwords")
-    return ClientSession(Who(door, "tenant-ann", "sleeps"), 0, lambda: 0.0, MOST)
+    return ClientSession(SessionOwner(door, "tenant-ann", "sleeps"), 0, lambda: 0.0, MOST)
 
 
 @given(sizes=st.lists(st.integers(0, 60), max_size=12), read=st.lists(st.integers(0, 4), min_size=12, max_size=12))
