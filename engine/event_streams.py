@@ -6,6 +6,7 @@ event have the same cause. So causes never decrease along a stream, and they det
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ def in_order(items: Iterable[Arrived]) -> Iterator[tuple[int, Arrived]]:
     for item in items:
         stamps[item.stream] = max(stamps.get(item.stream, item.stamp), item.stamp)
         keys.append((stamps[item.stream], item.stream, item.first))
-    ordered = [item for _, item in sorted(zip(keys, items, strict=True), key=lambda each: each[0])]
+    ordered = [item for _, item in sorted(zip(keys, items, strict=True), key=itemgetter(0))]
     return zip(accumulate((item.count for item in ordered), initial=0), ordered, strict=False)
 
 
@@ -84,17 +85,9 @@ def shared(schemas: Sequence[pa.Schema]) -> pa.Schema:
     >>> shared([pa.schema({"b": text, "a": number}), pa.schema({"a": number, "b": number})]).names
     ['a']
     """
-    first, *others = schemas
-    return pa.schema(
-        [field for field in first if all(_type(other, field.name) == field.type for other in others)]
-        if any(not first.equals(other) for other in others)
-        else list(first)
-    )
-
-
-def _type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    at = schema.get_field_index(name)
-    return None if at < 0 else schema.field(at).type
+    first = schemas[0]
+    others = [dict(zip(other.names, other.types, strict=True)) for other in schemas[1:] if not other.equals(first)]
+    return pa.schema([field for field in first if all(types.get(field.name) == field.type for types in others)])
 
 
 def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ protects copies that leave the root, such as backups and copied folders.
 import json
 import socket
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from functools import cached_property
 from ipaddress import IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -37,20 +36,6 @@ REACHABLE = "reachable"
 
 class HostBarred(ConnectionRefusedError):
     """Tasks may not connect to a host. Says why, without its addresses."""
-
-
-def reachable_addresses(host: str, path: Path) -> list[str]:
-    """The addresses of a host, looked up each time; raises `HostBarred` if tasks may not connect to them."""
-    try:
-        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)))
-    except (OSError, UnicodeError):
-        raise HostBarred("its host cannot be found; correct the URL") from None
-    if not allowed(host, [ip_address(address) for address in addresses], listed(path)):
-        raise HostBarred(
-            "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network"
-            f" in the file {path.name!r} of the root"
-        )
-    return addresses
 
 
 def listed(path: Path) -> list[str]:
@@ -171,22 +156,13 @@ class Vault:
         from cryptography.fernet import Fernet  # noqa: PLC0415 - see above
 
         if make and not self._key.exists():
-            self._make_key(Fernet.generate_key())
+            link_whole(self._key, Fernet.generate_key(), mode=0o600)
         try:
             return Fernet(self._key.read_bytes())
         except FileNotFoundError:
             raise NoSecret(f"{self._key} is missing; restore it, or put the secrets again") from None
         except ValueError:
             raise NoSecret(f"{self._key} is not a key; restore it, or remove it and put the secrets again") from None
-
-    def _make_key(self, key: bytes) -> None:
-        """Make the key, readable by its owner only. If several processes make it, the first one counts."""
-        made = self._folder / f"key.{uuid4().hex}"
-        write_whole(made, key, mode=0o600)
-        with suppress(FileExistsError):
-            self._key.hardlink_to(made)
-        made.unlink()
-        sync_folder(self._key.parent)
 
 
 def _file(name: str) -> str:
@@ -201,8 +177,8 @@ def _named(folder: Path) -> list[str]:
 
 
 FILES = "files"
+"""The folder in the root with the files of tenants; each tenant has one in it."""
 DEPLOYMENT = "deployment"
-"""The folder in the root with the files of tenants, a folder for each."""
 
 
 class HostOutside:
@@ -235,15 +211,25 @@ class HostOutside:
         return ""
 
     def addresses(self, host: str) -> Sequence[str]:
-        """The addresses of a host that tasks of tenants may connect to. Raises OSError if they may not."""
-        return reachable_addresses(host, self._root / REACHABLE)
+        """The addresses of a host, looked up each time. Raises `HostBarred` if tasks may not connect to them."""
+        try:
+            entries = socket.getaddrinfo(host, None)
+        except (OSError, UnicodeError):
+            raise HostBarred("its host cannot be found; correct the URL") from None
+        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries))
+        if not allowed(host, [ip_address(address) for address in addresses], listed(self._root / REACHABLE)):
+            raise HostBarred(
+                "its host is not on the internet; tasks may connect to it only if an operator lists the host or its "
+                f"network in the file {REACHABLE!r} of the root"
+            )
+        return addresses
 
     def code(self, digest: str) -> str:
-        """The path on this machine of a published source, whether it is there or not."""
+        """The path on this machine of a published source, whether it exists or not."""
         return CodeStore(self._root).path(digest)
 
     def wheel(self, digest: str) -> str:
-        """The path on this machine of a wheel that published code imports from, whether it is there or not."""
+        """The path on this machine of a wheel that published code imports from, whether it exists or not."""
         return WheelStore(self._root).path(digest)
 
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:

@@ -82,11 +82,11 @@ class EventNames:
         """The name of the batch, unique for the writer."""
         return f"{self.origins.job}-{self.origins.batch:012d}"
 
-    def each(self) -> list[str]:
-        """The name of each event, unique for the writer.
+    def texts(self) -> list[str]:
+        """The names as texts, unique for the writer.
 
         >>> origins = Origins(streams=["city"], firsts=np.array([40]), causes=np.array([0]))
-        >>> EventNames(instance=7, origins=origins, causes=np.array([0, 2, 2]), places=np.array([0, 0, 1])).each()
+        >>> EventNames(instance=7, origins=origins, causes=np.array([0, 2, 2]), places=np.array([0, 0, 1])).texts()
         ['city:40.0', 'city:42.0', 'city:42.1']
         """
         origins = self.origins

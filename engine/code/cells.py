@@ -302,7 +302,6 @@ class _Parent:
         return CellEnd(ending.why, ending.at, results)
 
     def end(self) -> None:
-        """End it."""
         self._control.close()
         with self.process:
             self.process.kill()

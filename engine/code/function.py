@@ -24,7 +24,7 @@ from bridge.raw_events import ARROW_TYPES
 from bridge.spools.log import packed
 from dags import Kind
 from engine.behaviour import Implementation, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
-from engine.code.cell.batch_calls import BatchOutcome, called
+from engine.code.cell.batch_calls import BatchOutcome, called, plain_columns
 from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
 from engine.code.cell.parent import LOADING, CellRequest, frames_in
 from engine.code.cells import CellEnd, Connections, NoCells, cells
@@ -81,7 +81,7 @@ class Function:
             needed=self.needed,
             fields=self.fields,
             count=len(events),
-            columns=columns_of(events) if per == "event" else [],
+            columns=plain_columns(events.columns) if per == "event" else [],
             batch=packed(events) if per == "batch" else b"",
         )
         return cells(per).run(
@@ -144,14 +144,6 @@ def column_of(values: Sequence[Any], kind: str) -> pa.Array:
     return pa.array(values, pa.int64()).cast(type_) if kind == Kind.TIMESTAMP else pa.array(values, type_)
 
 
-def columns_of(events: pa.RecordBatch) -> list[list[Any]]:
-    """The values of the columns, in which a time is an integer."""
-    return [
-        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        for column in events.columns
-    ]
-
-
 def refusal(at: int, why: Failure) -> Refusal:
     """The refusal of an event that a function failed at."""
     # A class may have any text as its name, and so pretend to be another reason.
@@ -194,16 +186,16 @@ _SENT = msgspec.msgpack.Decoder(_Sent)
 
 
 def _events_here(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
-    """What a function of an event makes of events, by calls in this process."""
+    """The outcome of events, by calls of a function of an event in this process."""
     loaded = function.loaded
     if isinstance(loaded, Failure):
         return made_of([loaded] * len(events), function.fields)
     calls = EventCalls(loaded, function.digest, function.needed, function.fields)
-    return made_of(list(calls.outcomes(len(events), columns_of(events))), function.fields)
+    return made_of(list(calls.outcomes(len(events), plain_columns(events.columns))), function.fields)
 
 
 def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
-    """Likewise, by calls in cells."""
+    """The outcome of events, by calls of a function of an event in cells."""
     batch = _EventBatch(function, events)
     batch.work_off()
     pieces = []
@@ -241,8 +233,7 @@ class _EventBatch:
                 rest = Failure("CodeEnded", f"the batch took over {FUNCTION_SECONDS:g} s, and this event had no turn")
                 break
             end = min([first + MOST_AT_ONCE, self._until, *(at for at in self._blamed if at > first)])
-            unable = self._run(first, end)
-            if unable is not None:
+            if (unable := self._run(first, end)) is not None:
                 rest = unable
                 break
         self.outcomes += [rest] * (len(self._events) - len(self.outcomes))
@@ -347,7 +338,7 @@ def _batch_in_cell(function: Function, events: pa.RecordBatch, late: float) -> B
             return _Unable(unloadable(sent.unloadable.failure))
         if sent.failure is not None:
             return sent.failure.failure
-        columns = [column_of(*each) for each in zip(sent.columns, function.fields.values(), strict=True)]
+        columns = [column_of(*column) for column in zip(sent.columns, function.fields.values(), strict=True)]
         kept = None if sent.kept is None else pa.array(sent.kept, pa.bool_())
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
         return WRONG
@@ -393,10 +384,9 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
 
 
 def _work(config: CodeConfig, *, vouched: bool) -> Work:
-    function = Function(config)
     if config.per == "batch":
-        return partial(_batch, function, vouched=vouched)
-    return partial(_events_here if vouched else _events_in_cells, function)
+        return partial(_batch, Function(config), vouched=vouched)
+    return partial(_events_here if vouched else _events_in_cells, Function(config))
 
 
 def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:

@@ -36,13 +36,13 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _version(path: Path) -> tuple[int, int, int]:
-    """What changes whenever a file is written anew."""
+    """A value that changes whenever a file is written anew."""
     file = path.stat()
     return file.st_ino, file.st_mtime_ns, file.st_size
 
 
 class CodeStore:
-    """The store of a root. Any process may open it."""
+    """The sources of a root. Any process may open it."""
 
     def __init__(self, root: Path) -> None:
         self._folder = root / CODE_FOLDER
@@ -83,7 +83,7 @@ def digest_of(text: str) -> str:
 
 
 class WheelStore:
-    """The store of a root. Any process may open it."""
+    """The wheels of a root. Any process may open it."""
 
     def __init__(self, root: Path) -> None:
         self._folder = root / CODE_FOLDER / "wheels"
@@ -102,7 +102,7 @@ class WheelStore:
 
 
 class WheelCheck:
-    """The check of a task's wheels in a worker: whenever a file changes, it is verified by the digest in its path."""
+    """The check of a task's wheels in a worker, which verifies a file whenever it changes."""
 
     def __init__(self) -> None:
         self._sound: dict[str, tuple[int, int, int]] = {}

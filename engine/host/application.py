@@ -265,20 +265,17 @@ class SparkHost:
             return False
         with lease:
             self._begin()
-            self._work()
+            try:
+                beat = 0.0
+                while not self._stopping.is_set():
+                    with suppress(Empty):
+                        self._events.get(timeout=max(0.0, beat + _BEAT - time.monotonic()))()
+                    if time.monotonic() - beat >= _BEAT:
+                        beat = time.monotonic()
+                        self._look()
+            finally:
+                self._end()
         return self._jobs.stuck
-
-    def _work(self) -> None:
-        try:
-            beat = 0.0
-            while not self._stopping.is_set():
-                with suppress(Empty):
-                    self._events.get(timeout=max(0.0, beat + _BEAT - time.monotonic()))()
-                if time.monotonic() - beat >= _BEAT:
-                    beat = time.monotonic()
-                    self._look()
-        finally:
-            self._end()
 
     def stop(self) -> None:
         """Let `run` return; from any thread."""
@@ -378,11 +375,11 @@ class SparkHost:
 
     def _take_cut(self, payload: bytes) -> None:
         try:
-            wish = read_cut(payload)
-            if wish.release:
-                self._jobs.release(wish.cut)
+            request = read_cut(payload)
+            if request.release:
+                self._jobs.release(request.cut)
             else:
-                self._spools.mark(wish.cut, wish.streams)
+                self._spools.mark(request.cut, request.streams)
         except (RefusedPlan, SpoolFull, *DAMAGE) as error:
             log.warning("cut: %s", error)
             self._connection.refuse(topics.host(self.name, "refused"), str(error))
@@ -392,9 +389,8 @@ class SparkHost:
         question = read_question(payload)
 
         def answer() -> None:
-            ends = self._spools.ends(question.streams)
-            answer = {"asker": question.asker, "number": question.number, "ends": ends}
-            self._connection.publish(topics.host(self.name, "ends"), answer, retain=False)
+            ends = {"asker": question.asker, "number": question.number, "ends": self._spools.ends(question.streams)}
+            self._connection.publish(topics.host(self.name, "ends"), ends, retain=False)
 
         # What was sent before the question may wait at the broker to be fetched.
         self._spools.hurry(question.streams, _FETCHED_BY)

@@ -36,9 +36,9 @@ from engine.records.files import DAMAGE
 from engine.records.job_folder import JobFolder, spool_folder
 
 HELD_UP = 60.0
-"""Seconds for which it has to be so."""
+"""Seconds after which a reader that holds up a spool is stopped."""
 _FARTHER = 2
-"""How much farther behind it has to be than any other reader."""
+"""How much farther behind such a reader is than any other."""
 
 
 def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
@@ -54,7 +54,7 @@ def holding_up(end: int, positions: Mapping[str, int]) -> str | None:
 
 
 class SlowReaders:
-    """The slow readers of the streams of one host; looked for at its beats."""
+    """The slow readers of the streams of one host, which looks for them at its beats."""
 
     def __init__(self, full: Callable[[], Mapping[str, int]], positions: Callable[[str], Mapping[str, int]]) -> None:
         """`full` gives the end of each full spool, `positions` those of the consumers of a stream."""
@@ -155,8 +155,8 @@ class HostConsumers:
         for end in (self.spools.end(stream), job.spools.end(stream)):
             if end is not None:
                 return end
-        log = spool_folder(self._root, stream) / LOG
-        return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
+        folder = spool_folder(self._root, stream)
+        return next((file.end for file in reversed(log_files(folder / LOG))), 0) if _exists(folder) else 0
 
     def leave(self, folder: JobFolder, plans: Sequence[Plan]) -> None:
         """Remove a stopped job from the spools that it holds up; no host runs it."""
@@ -233,14 +233,14 @@ def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
     old = (folder for folder in folders if unquote(folder.path.name) not in stay and _is_old(folder, now))
     for folder in islice(old, _MOST):
         with about(job=unquote(folder.path.name)):
-            _each(folder.path, partial(_take_away, folder, swept, now))
+            _attempt(folder.path, partial(_take_away, folder, swept, now))
     spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now))
     for path in islice(spools, _MOST):
-        _each(path, partial(_empty, path))
+        _attempt(path, partial(_empty, path))
     _remove(swept)
 
 
-def _each(path: Path, act: Callable[[], None]) -> None:
+def _attempt(path: Path, act: Callable[[], None]) -> None:
     try:
         act()
     except LeaseTaken:

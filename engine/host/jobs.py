@@ -53,22 +53,20 @@ def _log_damage(job: str, error: Exception) -> None:
         log.error("job %s: %s", job, error)
 
 
+def _status(job: str, host: str, state: JobState, plan: Plan | None, trouble: str = "") -> dict[str, Any]:
+    """The part of a status that every job has; `plan` is its latest."""
+    version, term = (plan.version, plan.term) if plan else (0, 0)
+    return {"job": job, "host": host, "state": state, "trouble": trouble, "version": version, "term": term}
+
+
 def job_status(job: SparkJob, host: str) -> dict[str, Any]:
     """The status of a job."""
-    latest = job.plans.plan
-    status: dict[str, Any] = {
-        "job": job.name,
-        "host": host,
-        "state": job.state,
-        "trouble": job.trouble or (job.follower.forwarder.trouble if job.follower else ""),
-        "version": latest.version if latest else 0,
-        "term": latest.term if latest else 0,
-        "back_off": job.back_off,
-    }
+    trouble = job.trouble or (job.follower.forwarder.trouble if job.follower else "")
+    status = _status(job.name, host, job.state, job.plans.plan, trouble) | {"back_off": job.back_off}
     try:
         return status | _progress(job)
     except DAMAGE as error:
-        return status | {"trouble": status["trouble"] or str(error)}
+        return status | {"trouble": trouble or str(error)}
 
 
 def _progress(job: SparkJob) -> dict[str, Any]:
@@ -95,17 +93,9 @@ def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
     store = RecordStore(folder.records)
     batches = store.batches()
     in_effect = folder.entry(store.file(batches[-1]).header.end.entry).plan.version if batches else 0
-    return {
-        "job": plan.job,
-        "host": plan.host,
-        "state": JobState.STOPPED,
-        "trouble": "",
-        "version": plan.version,
-        "term": plan.term,
-        "in_effect": in_effect,
-        "batch": batches.stop - 1,
-        "cuts": [cut._asdict() for cut in folder.cuts.all()],
-    }
+    cuts = [cut._asdict() for cut in folder.cuts.all()]
+    progress = {"in_effect": in_effect, "batch": batches.stop - 1, "cuts": cuts}
+    return _status(plan.job, plan.host, JobState.STOPPED, plan) | progress
 
 
 def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str, Any]:
@@ -198,13 +188,11 @@ class HostJobs:
     def _folders_of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
         """The folders of this host's jobs, with their plans; a damaged one is logged and passed over."""
         for folder in self._folders():
-            plans: list[Plan] = []
             try:
-                plans = self._plans_in(folder)
+                if plans := self._plans_in(folder):
+                    yield folder, plans
             except DAMAGE as error:
                 _log_damage(_job_name(folder), error)
-            if plans:
-                yield folder, plans
 
     def _plans_in(self, folder: JobFolder) -> list[Plan]:
         """The plans of a job of this host; none if it is another's."""
@@ -303,7 +291,7 @@ class HostJobs:
                     job.look()
 
     def _look_after(self, job: SparkJob) -> None:
-        over = False
+        is_over = False
         with self._troubles(job):
             job.look()
         if job.is_due:
@@ -319,12 +307,12 @@ class HostJobs:
             self._consumers.tidy(job)
             # The streams that only those plans read are left by now.
             job.plans.forget(job.follower.oldest_recorded_entry() if job.follower else 0)
-            over = job.is_over()
+            is_over = job.is_over()
         with self._troubles(job):
             metrics = job_metrics(job, self._consumers.ends(job), self._parts.clock.now())
             self._publisher.publish(topics.job(job.name, "metrics"), metrics, retain=False)
         self._publish_status(job)
-        if over:
+        if is_over:
             # A user may remove dataflows all day long: with all of their jobs a beat would become long.
             del self._jobs[job.name]
             self._consumers.forget(job)
@@ -354,19 +342,18 @@ class HostJobs:
         """Make the job of a plan; if that fails, the plan is tried later."""
         try:
             job = SparkJob(plan.job, self._parts)
-        except LeaseTaken as error:
-            if plan.job not in self._later:
+        except (LeaseTaken, *DAMAGE) as error:
+            is_first = plan.job not in self._later
+            self._later[plan.job] = plan
+            if isinstance(error, LeaseTaken) and is_first:
                 with about(job=plan.job):
                     log.info("job %s waits: %s", plan.job, error)
-            self._later[plan.job] = plan
-            return None
-        except DAMAGE as error:
-            # There is no job yet that could report it.
-            if plan.job not in self._later:
-                _log_damage(plan.job, error)
-            self._later[plan.job] = plan
-            status = {"job": plan.job, "host": self._host, "state": JobState.DIED, "trouble": str(error)}
-            self._publisher.publish(topics.job(plan.job, "status"), {**status, "version": 0, "term": 0})
+            elif not isinstance(error, LeaseTaken):
+                if is_first:
+                    _log_damage(plan.job, error)
+                # There is no job yet that could report it.
+                status = _status(plan.job, self._host, JobState.DIED, None, str(error))
+                self._publisher.publish(topics.job(plan.job, "status"), status)
             return None
         self._later.pop(plan.job, None)
         return job
@@ -414,12 +401,14 @@ class HostJobs:
             raise RefusedPlan(f"{error}; take the cut first") from error
 
     def _behaviours_of(self, plan: Plan) -> dict[str, str]:
-        places = {name: place_of(name, self._behaviours) for name in sorted({slot.type for slot in plan.slots})}
-        if missing := [name for name, place in places.items() if place is None]:
-            raise RefusedPlan(
-                f"host {self._host!r} has no implementation of the task type {missing[0]!r}; install it there"
-            )
-        return {name: place for name, place in places.items() if place is not None}
+        places = {}
+        for name in sorted({slot.type for slot in plan.slots}):
+            if (place := place_of(name, self._behaviours)) is None:
+                raise RefusedPlan(
+                    f"host {self._host!r} has no implementation of the task type {name!r}; install it there"
+                )
+            places[name] = place
+        return places
 
     def _start_again(self, job: SparkJob) -> None:
         try:

@@ -24,12 +24,12 @@ from engine.replicas.channel import CopyTls, TlsFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAddress:
-    """Where a machine takes copies of other machines' hosts, with its files for TLS."""
+    """The address at which a machine takes copies of other machines' hosts, with its files for TLS."""
 
     host: str
     port: int
     forwarded_to: tuple[str, int] | None = None
-    """Where it listens, if that is elsewhere than where others connect."""
+    """The address at which it listens, if others connect to another."""
     files: TlsFiles | None = None
 
     @classmethod
@@ -61,12 +61,12 @@ class CopyAddress:
         )
 
     def reached_at(self, listening: str) -> str:
-        """Where others connect to a machine that listens at an address."""
+        """The address to which others connect, if the machine listens at another."""
         return f"{self.host}:{self.port}" if self.forwarded_to else listening
 
     @property
     def listen(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address at which it listens."""
         return self.forwarded_to or (self.host, self.port)
 
     def tls(self) -> CopyTls | None:
@@ -95,15 +95,16 @@ class MachineOptions:
     image: str = ""
     zone: str = ""
     hosts: int = 1
-    """How many hosts of its own it has."""
+    """How many hosts of its own it has: that of its name, NAME.2, NAME.3, and so on."""
     copies: CopyAddress | None = None
     """None if it keeps no copies for others."""
     common: Path | None = None
-    """A folder that all machines reach, with published code and secrets; the root if none is given."""
+    """A folder that all machines reach, with published code and secrets; without it they are in the root, or sent."""
     store: str = ""
+    """The URL of a store. A machine with neither copies nor a store shares its root."""
 
     def written(self) -> bytes:
-        """As JSON."""
+        """The options as JSON."""
         return msgspec.json.encode(self, enc_hook=str)
 
     @classmethod
@@ -169,7 +170,6 @@ class HostKeeper(AbstractContextManager["HostKeeper"]):
             self._look()
             self._process.kill()
         self._thread.join()
-        self._close_input()
         self._clear()
 
     def __exit__(self, *_error: object) -> None:
@@ -201,7 +201,6 @@ class HostKeeper(AbstractContextManager["HostKeeper"]):
             self.deaths += 1
             deaths_soon = 0 if time.monotonic() - began > _A_WHILE else deaths_soon + 1
             log.warning("host %s ended with %s; see %s", self._name, code, self.log_path)
-            self._close_input()
             self._clear()
             if self._stopping.wait(_BACK_OFF.after(deaths_soon)):
                 return
@@ -222,11 +221,6 @@ class HostKeeper(AbstractContextManager["HostKeeper"]):
             self._look()
         return process.returncode
 
-    def _close_input(self) -> None:
-        with suppress(BrokenPipeError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-
     def _look(self) -> None:
         """Note the processes that the host has started; once it is dead nothing shows that they were its own."""
         try:
@@ -236,11 +230,12 @@ class HostKeeper(AbstractContextManager["HostKeeper"]):
         self._tree = {process for process in self._tree if process.is_running()}
 
     def _clear(self) -> None:
-        """Kill the processes that a dead host left: an old JVM must not work beside a new one."""
+        """Close the input of a dead host, and kill the processes that it left."""
+        with suppress(BrokenPipeError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
         for process in self._tree:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
         psutil.wait_procs(self._tree, timeout=10)
         self._tree.clear()

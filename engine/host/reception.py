@@ -47,10 +47,10 @@ class Reception(Protocol):
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the broker that is there now keeps or sends what is published."""
+        """Whether the present broker keeps or sends what is published."""
 
     def hurry(self, seconds: float) -> None:
-        """Receive messages as soon as they come for so long."""
+        """Receive messages as soon as they come, for some seconds."""
 
     def stop(self) -> None:
         """Stop receiving for now; the broker keeps what comes meanwhile."""
@@ -250,10 +250,8 @@ class _Received:
 
     def _work(self, messages: Sequence[Message | None]) -> bool:
         with self._working:
-            if self.ended or self._failed:
-                return False
             try:
-                return self._receiver.work(messages)
+                return not (self.ended or self._failed) and self._receiver.work(messages)
             except SPOOL_TROUBLES as error:
                 self._failed = True
                 self._fail(error)

@@ -192,6 +192,14 @@ class _Supply:
             return ELSEWHERE
         return str(self.spool.state) if self.reception is None or self.reception.is_subscribed else UNSUBSCRIBED
 
+    def all_counts(self) -> Counts:
+        now = self.reception.counts if self.reception is not None else Counts()
+        return Counts(**(Counter(asdict(self.counted)) + Counter(asdict(now))))
+
+    def all_received(self) -> Received:
+        now = self.spool.accepted if self.spool is not None else 0
+        return replace(self.received, accepted=self.received.accepted + now)
+
     def fail(self, trouble: str) -> None:
         """Note that the supply failed; from any thread."""
         self.retry = time.monotonic() + _RETRY_SECONDS
@@ -267,8 +275,7 @@ class HostSpools:
             with _troubles(supply):
                 self._end_unread(stream, supply)
         now = time.monotonic()
-        prunes = now - self._pruned >= _PRUNE_SECONDS
-        if prunes:
+        if prunes := now - self._pruned >= _PRUNE_SECONDS:
             self._pruned = now
         for supply in self._supplies.values():
             if supply.trouble and now < supply.retry:
@@ -336,7 +343,7 @@ class HostSpools:
     def counts(self) -> dict[str, dict[str, int]]:
         """For each stream between jobs how many events were duplicates, early, missing for good, or refused."""
         return {
-            stream: asdict(_sum(supply.counted, supply.reception.counts))
+            stream: asdict(supply.all_counts())
             for stream, supply in sorted(self._supplies.items())
             if supply.reception is not None and isinstance(supply.ingress.supply, Bridged)
         }
@@ -344,7 +351,7 @@ class HostSpools:
     def received(self) -> dict[str, dict[str, Any]]:
         """For each source whose spool this host fills what it has received of it."""
         return {
-            stream: asdict(replace(supply.received, accepted=supply.received.accepted + supply.spool.accepted))
+            stream: asdict(supply.all_received())
             for stream, supply in sorted(self._supplies.items())
             if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
         }
@@ -406,20 +413,15 @@ class HostSpools:
     def _close(self, supply: _Supply) -> None:
         if supply.reception is not None:
             supply.reception.stop()
-            supply.counted = _sum(supply.counted, supply.reception.counts)
+            supply.counted = supply.all_counts()
         if supply.generating is not None:
             run, thread = supply.generating
             run.stop()
             thread.join()
         if supply.spool is not None:
             supply.spool.close()
-            accepted = supply.received.accepted + supply.spool.accepted
-            supply.received = replace(supply.received, accepted=accepted)
+            supply.received = supply.all_received()
         supply.reception, supply.generating, supply.spool = None, None, None
-
-
-def _sum(one: Counts, other: Counts) -> Counts:
-    return Counts(**(Counter(asdict(one)) + Counter(asdict(other))))
 
 
 @contextmanager

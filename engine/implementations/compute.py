@@ -48,8 +48,7 @@ def _computed(iterations: int, count: int) -> pa.RecordBatch:
     """Compute pi `count` times, each time anew."""
     at_once, pis = max(1, _AT_ONCE // iterations), np.empty(count)
     for first in range(0, count, at_once):
-        some = pis[first : first + at_once]
-        some[:] = _pis(iterations, len(some))
+        pis[first : first + at_once] = _pis(iterations, min(at_once, count - first))
     return pa.record_batch([pa.array(pis)], schema=_SCHEMA)
 
 

@@ -112,11 +112,8 @@ def _range_filter(config: described.RangeFilterConfig, events: pa.RecordBatch, _
     >>> try_out(range_filter, {**bounds, "outside": "drop"}, events)
     {'out': [{'warmth': 20.5}]}
     """
-    column = events.column(config.field)
-    inside = _within(column, config.min, config.max)
-    if config.outside == "null":
-        return PortEmission(replaced(events, config.field, _nulled(column, inside)))
-    return _kept(events, inside)
+    inside = _within(events.column(config.field), config.min, config.max)
+    return _passed(events, {config.field: inside}, nulls=config.outside == "null")
 
 
 def _multi_range_filter(
@@ -184,10 +181,7 @@ def _passed(events: pa.RecordBatch, insides: Mapping[str, Flags], *, nulls: bool
         for name, inside in insides.items():
             events = replaced(events, name, _nulled(events.column(name), inside))
         return PortEmission(events)
-    all_inside = np.ones(events.num_rows, bool)
-    for inside in insides.values():
-        all_inside &= inside
-    return _kept(events, all_inside)
+    return _kept(events, np.logical_and.reduce(list(insides.values())))
 
 
 def _bloom_filter(config: described.BloomFilterConfig) -> Behaviour:
@@ -297,7 +291,7 @@ def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behavio
     _bloom_of((), 1, 0.5)
     loaded: dict[str, Bloom] = {}
 
-    def of(model: str) -> "Bloom":
+    def bloom_of(model: str) -> "Bloom":
         if model not in loaded:
             bloom = _bloom_in(model)
             loaded.clear()
@@ -310,12 +304,12 @@ def _trained_bloom_filter(config: described.TrainedBloomFilterConfig) -> Behavio
             for model in models:
                 if model is None:
                     raise unfit("model", None, "it needs a model")
-                of(model)
+                bloom_of(model)
             if models:
                 state.put((), models[-1])
             return {}
         latest = state.get(())
-        return {"out": PortEmission(events) if latest is None else _looked_up(events, config, of(latest))}
+        return {"out": PortEmission(events) if latest is None else _looked_up(events, config, bloom_of(latest))}
 
     return behave
 

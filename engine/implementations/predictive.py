@@ -19,7 +19,7 @@ from engine.implementations.values import (
     Numbers,
     blocks,
     check_present,
-    each_key,
+    events_by_key,
     floats,
     keyed,
     nullable,
@@ -150,17 +150,17 @@ def _annotate_class(config: described.AnnotateClassConfig, events: pa.RecordBatc
     window.
 
     >>> rows = [{"t": t} for t in (7.0, 1.0, 3.0, 5.0)]
-    >>> [each["class"] for each in try_out("annotate_class", {"field": "t", "window": 4}, rows)["out"]]
+    >>> [event["class"] for event in try_out("annotate_class", {"field": "t", "window": 4}, rows)["out"]]
     ['EXCELLENT', 'BAD', 'GOOD', 'VERYGOOD']
     """
     floats(events, config.field)
     columns = [plain(column) for column in events.columns]
     completed = blocks(keyed(events, ()), columns, config.window, state)
     at = events.schema.get_field_index(config.field)
-    rows: dict[str, pa.Array] = {}
-    for place, field in enumerate(events.schema):
-        values = [value for block in completed for value in block.columns[place]]
-        rows[field.name] = restored(values, field.type)
+    rows = {
+        field.name: restored([value for block in completed for value in block.columns[place]], field.type)
+        for place, field in enumerate(events.schema)
+    }
     classes = [name for block in completed for name in _classes(block.columns[at], config.classes)]
     rows["class"] = pa.array(classes, pa.string())
     ends = [block.end for block in completed for _ in block.columns[at]]
@@ -293,9 +293,8 @@ def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any,
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
     """The numbers of each field, and the events in which none is null."""
     read = {name: floats(events, name) for name in fields}
-    return {name: numbers.values for name, numbers in read.items()}, np.logical_and.reduce(
-        [numbers.present for numbers in read.values()]
-    )
+    present = np.logical_and.reduce([numbers.present for numbers in read.values()])
+    return {name: numbers.values for name, numbers in read.items()}, present
 
 
 def _error_estimate(config: described.ErrorEstimateConfig) -> Behaviour:
@@ -307,7 +306,7 @@ def _error_estimate(config: described.ErrorEstimateConfig) -> Behaviour:
     """
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        groups = each_key(keyed(events, config.by))
+        groups = events_by_key(keyed(events, config.by))
         if port == "average":
             averages, present = floats(events, config.average)
             for key, places in groups:

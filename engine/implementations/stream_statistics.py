@@ -4,7 +4,7 @@ Averages are folds over the values of a key, one after the other in the order of
 depend on the boundaries of batches. `sum` may round in another way, and is not used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +20,8 @@ from engine.implementations.values import (
     Numbers,
     blocks,
     check_finite,
-    each_key,
+    events_by_key,
     floats,
-    key_columns,
     keyed,
     nullable,
     one_port,
@@ -48,8 +47,8 @@ def _block_window_average(
     {'out': [{'t': 20.5}]}
     """
     by = tuple(dict.fromkeys(config.by))
-    values, there = floats(events, config.field)
-    present = np.flatnonzero(there)
+    values, is_present = floats(events, config.field)
+    present = np.flatnonzero(is_present)
     known = events if len(present) == events.num_rows else events.take(pa.array(present))
     ends, means = _means(known, values[present], by, config.window, state)
     sorting = np.argsort(ends)
@@ -94,7 +93,7 @@ def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch,
     The state is the estimate and its variance, per key.
 
     >>> out = try_out("kalman_filter", {"field": "t"}, [{"t": 10.0}, {"t": 12.0}, {"t": None}])["out"]
-    >>> [each["t"] and round(each["t"], 3) for each in out]
+    >>> [event["t"] and round(event["t"], 3) for event in out]
     [9.895, 11.116, None]
     """
     process, sensor = config.process_noise, config.sensor_noise
@@ -103,7 +102,7 @@ def _kalman_filter(config: described.KalmanFilterConfig, events: pa.RecordBatch,
     groups = keyed(events.take(pa.array(known)), config.by)
     measured: list[float] = values[known].tolist()
     estimates = measured.copy()
-    for key, places in each_key(groups):
+    for key, places in events_by_key(groups):
         estimate, error = state.get(key) or [0.0, config.estimated_error]
         for place in places:
             error += process
@@ -123,11 +122,8 @@ def _interpolate(config: described.InterpolateConfig, events: pa.RecordBatch, st
     >>> try_out("interpolate", {"field": "t"}, [{"t": 20.0}, {"t": 21.0}, {"t": None}])["out"][-1]
     {'t': 20.5}
     """
-    read, there = floats(events, config.field)
-    values: list[float | None] = [
-        value if is_there else None for value, is_there in zip(read.tolist(), there.tolist(), strict=True)
-    ]
-    for key, places in each_key(keyed(events, config.by)):
+    values: list[float | None] = nullable(*floats(events, config.field)).to_pylist()
+    for key, places in events_by_key(keyed(events, config.by)):
         last: list[float] = (state.get(key) or [])[-config.window :]
         for place in places:
             value = values[place]
@@ -165,15 +161,11 @@ def _accumulate(config: described.AccumulateConfig, events: pa.RecordBatch, stat
     completed = blocks(keyed(events, config.by), columns, config.window, state)
     ends = np.array([block.end for block in completed], np.int64)
     arrays = {
-        field: pa.array(_arrays(block.columns[at] for block in completed), pa.string())
+        field: pa.array([msgspec.json.encode(block.columns[at]).decode() for block in completed], pa.string())
         for at, field in enumerate(fields)
     }
     kept = {field: events.column(field).take(pa.array(ends)) for field in by}
     return PortEmission(pa.record_batch(kept | arrays), ends)
-
-
-def _arrays(lists: Iterable[list[Any]]) -> list[str]:
-    return [msgspec.json.encode(values).decode() for values in lists]
 
 
 accumulate = Implementation(type=described.ACCUMULATE, make=one_port(_accumulate))
@@ -215,7 +207,8 @@ def _count(config: described.CountConfig, events: pa.RecordBatch, state: Staged)
         state.put(key, count)
     counts = np.empty(events.num_rows, np.int64)
     counts[groups.order] = np.arange(1, len(counts) + 1) + np.repeat(before - groups.bounds[:-1], sizes)
-    return PortEmission(key_columns(events, config.by, "count", pa.array(counts)))
+    columns = {field: events.column(field) for field in config.by}
+    return PortEmission(pa.record_batch(columns | {"count": pa.array(counts)}))
 
 
 def _second_order_moment(
@@ -256,7 +249,7 @@ def _signs(column: pa.Array, counters: int) -> Matrix:
 
 def _running(groups: Keyed, steps: Matrix, before: Matrix) -> Matrix:
     """The counters after every event, in the order of the groups."""
-    sums = np.cumsum(np.concatenate([np.zeros_like(steps[:1], shape=(1, steps.shape[1])), steps]), axis=0)
+    sums = np.cumsum(np.concatenate([np.zeros((1, steps.shape[1]), np.int64), steps]), axis=0)
     counters: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
     return counters
 
@@ -277,7 +270,7 @@ def _distinct_approx_count(config: described.DistinctApproxCountConfig) -> Behav
     more bytes than it has buckets.
 
     >>> out = try_out("distinct_approx_count", {"field": "room"}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"]
-    >>> [round(each["distinct"]) for each in out]
+    >>> [round(event["distinct"]) for event in out]
     [1, 2, 2]
     """
     try:
@@ -293,9 +286,10 @@ def _distinct_approx_count(config: described.DistinctApproxCountConfig) -> Behav
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         check_finite(events, config.field)
-        values = [_sketched(value) for value in plain(events.column(config.field))]
+        # A sketch would skip an empty text.
+        values = [f"={value}" if isinstance(value, str) else value for value in plain(events.column(config.field))]
         estimates = np.empty(len(values))
-        for key, places in each_key(keyed(events, config.by)):
+        for key, places in events_by_key(keyed(events, config.by)):
             seen = sketch(state.get(key))
             for place in places:
                 value = values[place]
@@ -325,11 +319,6 @@ def _coarser(
 
 def _log(config: described.DistinctApproxCountConfig) -> int:
     return config.buckets.bit_length() - 1
-
-
-def _sketched(value: Any) -> Any:
-    """A value for a sketch, which would skip an empty text."""
-    return f"={value}" if isinstance(value, str) else value
 
 
 count = Implementation(type=described.COUNT, make=one_port(_count))

@@ -54,10 +54,9 @@ def unfit(field: str, value: Any, why: str) -> ValueError:
 
 def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
     """The texts of a field. Raises if one is null."""
-    values: list[str | None] = events.column(field).to_pylist()
-    if None in values:
-        raise unfit(field, None, "it needs a text")
-    return [text for text in values if text is not None]
+    check_present(events, field)
+    texts: list[str] = events.column(field).to_pylist()
+    return texts
 
 
 def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
@@ -106,17 +105,13 @@ def _whole(value: float) -> int:
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
+        _refuse()
     converted = value if isinstance(value, int) else _whole(value)
-    if not _SMALLEST <= converted <= _LARGEST:
-        raise OverflowError
-    return converted
+    return converted if _SMALLEST <= converted <= _LARGEST else _refuse()
 
 
 def _integer_text(text: str) -> int:
-    if "_" in text:
-        raise ValueError
-    return _integer(int(text))
+    return _refuse() if "_" in text else _integer(int(text))
 
 
 def _boolean_text(text: str) -> bool:
@@ -314,11 +309,6 @@ def _codes(column: pa.Array) -> tuple[Numbers, pa.Array]:
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
-def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
-    """The fields of the key and one more, which replaces a key field of the same name."""
-    return pa.record_batch({field: events.column(field) for field in by} | {name: values})
-
-
 class Block(NamedTuple):
     """A complete block; made by `blocks`."""
 
@@ -335,37 +325,31 @@ def blocks(groups: Keyed, columns: Sequence[Sequence[Any]], window: int, state: 
     under their keys, as a list for each field.
     """
     completed: list[Block] = []
-    for key, places in each_key(groups):
-        completed += _of_key(key, places, columns, window, state)
+    for key, places in events_by_key(groups):
+        before = state.get(key)
+        kept: list[list[Any]] = before or [[] for _ in columns]
+        first = 0
+        while first < len(places):
+            # A block kept under a longer window may be complete already; the next event ends it.
+            piece = places[first : first + max(window - len(kept[0]), 1)]
+            for values, column in zip(kept, columns, strict=True):
+                values += [column[place] for place in piece]
+            first += len(piece)
+            if len(kept[0]) >= window:
+                completed.append(Block(piece[-1], kept))
+                kept = [[] for _ in columns]
+        if kept[0]:
+            state.put(key, kept)
+        elif before is not None:
+            state.delete(key)
     return sorted(completed, key=lambda block: block.end)
 
 
-def each_key(groups: Keyed) -> Iterator[tuple[tuple[Any, ...], list[int]]]:
-    """Each key with the indexes of its events, in order."""
+def events_by_key(groups: Keyed) -> Iterator[tuple[tuple[Any, ...], list[int]]]:
+    """The keys, with the indexes of their events in order."""
     order, bounds = groups.order.tolist(), groups.bounds.tolist()
     for key, first, end in zip(groups.keys, bounds[:-1], bounds[1:], strict=True):
         yield key, order[first:end]
-
-
-def _of_key(
-    key: tuple[Any, ...], places: list[int], columns: Sequence[Sequence[Any]], window: int, state: Staged
-) -> Iterator[Block]:
-    before = state.get(key)
-    kept: list[list[Any]] = before or [[] for _ in columns]
-    first = 0
-    while first < len(places):
-        # A block kept under a longer window may be complete already; the next event ends it.
-        piece = places[first : first + max(window - len(kept[0]), 1)]
-        for values, column in zip(kept, columns, strict=True):
-            values += [column[place] for place in piece]
-        first += len(piece)
-        if len(kept[0]) >= window:
-            yield Block(piece[-1], kept)
-            kept = [[] for _ in columns]
-    if kept[0]:
-        state.put(key, kept)
-    elif before is not None:
-        state.delete(key)
 
 
 def label(where: Where) -> str:
@@ -373,17 +357,9 @@ def label(where: Where) -> str:
     return where.secret if isinstance(where, Secret) else where.place
 
 
-def texts(events: pa.RecordBatch, field: str) -> list[str]:
-    """The texts of a field. Raises if one is null."""
-    values: list[str] = events.column(field).to_pylist()
-    if None in values:
-        raise ValueError(f"the field {field!r} is null")
-    return values
-
-
 def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[bytes]:
     """The contents of a field."""
-    return [_content(text, field, encoding) for text in texts(events, field)]
+    return [_content(text, field, encoding) for text in texts_of(events, field)]
 
 
 def field_value(content: bytes, name: str, encoding: Encoding) -> str:

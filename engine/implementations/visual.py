@@ -37,7 +37,8 @@ class _Line(NamedTuple):
 class _Picture(NamedTuple):
     across: str
     """The label of the horizontal axis."""
-    field: str
+    upward: str
+    """The label of the vertical axis."""
     lines: Sequence[_Line]
 
 
@@ -74,17 +75,17 @@ def _plot(type_: str, config: LinePlotConfig, line: str | None) -> Behaviour:
         columns: list[list[Any]] = [ys]
         for name, read in ((config.x, _across), (line, _names)):
             if name is not None:
-                values, there = read(events, name)
+                values, are_present = read(events, name)
                 columns.append(values)
-                present &= there
+                present &= are_present
         known = np.flatnonzero(present)
         chosen = [[column[place] for place in known.tolist()] for column in columns]
-        there_are = events.take(pa.array(known))
-        completed = blocks(keyed(there_are, config.by), chosen, config.window, state)
+        complete = events.take(pa.array(known))
+        completed = blocks(keyed(complete, config.by), chosen, config.window, state)
         timed = config.x is not None and pa.types.is_timestamp(events.schema.field(config.x).type)
         drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in completed]
         ends = np.array([block.end for block in completed], np.int64)
-        kept = {name: there_are.column(name).take(pa.array(ends)) for name in by}
+        kept = {name: complete.column(name).take(pa.array(ends)) for name in by}
         return {"out": PortEmission(pa.record_batch(kept | {"svg": pa.array(drawn, pa.string())}), known[ends])}
 
     return behave
@@ -153,7 +154,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
             for number, line in enumerate(picture.lines):
                 axes.plot(line.xs, line.ys, marker=".", gid=f"line-{number}")
             axes.set_xlabel(_printable(picture.across))
-            axes.set_ylabel(_printable(picture.field))
+            axes.set_ylabel(_printable(picture.upward))
             if len(picture.lines) > 1:
                 axes.legend(axes.get_lines(), [_printable(line.name) for line in picture.lines])
             written = StringIO()

@@ -18,7 +18,7 @@ from engine.implementations.values import (
     Numbers,
     check_finite,
     check_present,
-    each_key,
+    events_by_key,
     floats,
     keyed,
     moments,
@@ -106,7 +106,7 @@ def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged)
     """Add events to their windows. A key that is new to a window gets a number."""
     values, present = read.values.tolist(), read.present.tolist()
     new: list[tuple[int, int, list[Any]]] = []
-    for (start, *key), places in each_key(groups):
+    for (start, *key), places in events_by_key(groups):
         name = ("sum", start, *key)
         kept = state.get(name)
         if kept is None:
@@ -143,16 +143,8 @@ def _closed(
 
 def _rows(closed: Sequence[_Closed], by: tuple[str, ...], schema: pa.Schema, size: int) -> pa.RecordBatch:
     summed = [
-        (
-            one.start,
-            one.start + size,
-            one.count,
-            one.total,
-            one.total / one.count if one.count else None,
-            one.least,
-            one.most,
-        )
-        for one in closed
+        (start, start + size, count, total, total / count if count else None, least, most)
+        for _, start, _, count, total, least, most in closed
     ]
     columns = {field.name: restored([row[at] for row in summed], field.type) for at, field in enumerate(_SUMMED)}
     keys = {
@@ -168,8 +160,6 @@ _QUEUE_CLOCK = ("clock",)
 """The state's key for the latest time, the queue's first place and its end, and the number of ids that wait."""
 _FLOOR = ("floor",)
 """The state's key for the latest time of an id that was forgotten."""
-
-
 _Config: TypeAlias = described.JoinByIdConfig | described.SelfJoinConfig
 
 
@@ -288,7 +278,6 @@ class _Waiting:
     """
 
     def __init__(self, config: _Config, state: Staged, most: int) -> None:
-        """At most `most` ids wait."""
         self._config = config
         self._state = state
         self._most = most

@@ -67,7 +67,7 @@ class MachineRoot:
         link_whole(path / "identity", uuid.uuid4().hex.encode())
         self.identity = (path / "identity").read_text()
 
-    def of(self, host: str) -> Path:
+    def folder_of(self, host: str) -> Path:
         """The folder with the files of a host."""
         if host == self._machine or self.is_shared:
             return self.path
@@ -80,7 +80,7 @@ class MachineRoot:
             keep_deployment(folder, host)
 
     def outside_name(self, host: str) -> str:
-        """What tells the host's files outside from others: it belongs to one host, or to all in a shared root."""
+        """The name that sets a host's files apart: its own, or in a shared root one that all hosts have."""
         return self.identity if self.is_shared else f"host {host}"
 
 
@@ -89,13 +89,13 @@ log = logging.getLogger("braid.host")
 
 
 class Restoration:
-    """What is asked of one machine; called from its main thread."""
+    """The restoration of a machine's own host from its store; called from the machine's main thread."""
 
     def __init__(self, root: MachineRoot, machine: str, url: str) -> None:
         self._root = root.path
         self._claim = StoredClaim(machine=machine, root=root.identity)
         self._url = url
-        self._asked = RestorationRequest.of(self._root)
+        self._asked = RestorationRequest.read(self._root)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -105,7 +105,7 @@ class Restoration:
         return self._asked is not None and not self._asked.done
 
     def offer(self) -> dict[str, str | bool]:
-        """What the leader has to know of it."""
+        """The part of the machine's report that is about the restoration."""
         asked = self._asked if self.waits else None
         return {"restores": asked.restores if asked else "", "accepts_loss": bool(asked and asked.accepts_loss)}
 
@@ -217,7 +217,7 @@ class CarriedHost:
             self._begin()
 
     def report(self) -> HostReport:
-        """What the leading manager has to know."""
+        """The host as its machine reports it to the leading manager."""
         copies = self._replicator.report()
         # What counts goes on to count until the leader orders otherwise, even if it cannot be reached.
         counting = (copies.in_sync | self.order.kept_by) & {*(peer.machine for peer in self.order.peers), STORE}

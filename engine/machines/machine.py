@@ -8,7 +8,7 @@ has taken a host over, because it was held up, ends, and is started anew: its wo
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from bridge.transport.address import Address
 from engine.host.application import SparkHost
-from engine.host.keeper import CopyAddress
+from engine.host.keeper import MachineOptions
 from engine.machines.carried_host import Carried, CarriedHost, MachineRoot, Restoration
 from engine.machines.orders import CarrierOrder, CommonFiles, OrderStore
 from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, own_hosts
@@ -45,34 +45,23 @@ class CarriedElsewhere(RuntimeError):
 class Machine:
     """One machine; `run` until stopped."""
 
-    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, what it offers, where and what it stores are twelve things
+    def __init__(  # noqa: PLR0913 - its name and folder, its broker, its session, and what it offers are six things
         self,
         name: str,
         root: Path,
         address: Address,
         session: "SparkSession",
+        options: MachineOptions,
         *,
         behaviours: Mapping[str, str],
-        tags: Iterable[str] = (),
-        image: str = "",
-        zone: str = "",
-        hosts: int = 1,
-        copies: CopyAddress | None = None,
-        common: Path | None = None,
-        store: str = "",
     ) -> None:
-        """`hosts` is how many hosts of its own it has: that of its name, NAME.2, NAME.3, and so on.
-
-        `copies` is where it keeps copies for others, `store` the URL of a store; with neither it shares its root.
-
-        `common` is a folder with published code and secrets; without it they are in the root, or are sent there.
-        """
         self.name = name
-        self._own = own_hosts(name, hosts)
+        copies, common, store, image = options.copies, options.common, options.store, options.image
+        self._own = own_hosts(name, options.hosts)
         self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
         there = partial(SparkHost, address=address, session=session)
-        self._new_host = partial(there, behaviours=behaviours, tags=tags, image=image)
+        self._new_host = partial(there, behaviours=behaviours, tags=options.tags, image=image)
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""
@@ -100,8 +89,8 @@ class Machine:
             on_order=self._take,
             count_cores=self._count_cores,
             common=CommonFiles(root) if is_sent else None,
-            zone=zone,
-            tags=sorted(set(tags)),
+            zone=options.zone,
+            tags=sorted(set(options.tags)),
             image=image,
             types=sorted(behaviours),
             root=self._root.identity,
@@ -157,9 +146,8 @@ class Machine:
 
     def _is_cold(self, *, begins: bool) -> bool:
         """Whether no job runs, and one may come from elsewhere at any time, or soon after the beginning."""
-        hosts = list(self._carried.values())
         has_company = len(self._orders) > len(self._own)
-        return (begins or has_company) and not any(carried.has_jobs for carried in hosts)
+        return (begins or has_company) and not any(carried.has_jobs for carried in list(self._carried.values()))
 
     def _end(self) -> None:
         for carried in self._carried.values():
@@ -248,7 +236,7 @@ class Machine:
             return self._new_host(
                 order.host,
                 root,
-                figures=lambda: self._figures.of(order.host, list(self._carried)),
+                figures=lambda: self._figures.figures(order.host, list(self._carried)),
                 files=self._root.outside_name(order.host),
                 copies=copies,
                 permit=partial(self._may_connect, order.host),
@@ -256,7 +244,7 @@ class Machine:
 
         return CarriedHost(
             order,
-            self._root.of(order.host),
+            self._root.folder_of(order.host),
             self._replicate,
             make,
             on_change=lambda: self._events.put(lambda: None),
@@ -277,7 +265,7 @@ class Machine:
         order = self._orders.get(host)
         if host in self._carried or (order is not None and order.machine == self.name):
             return None
-        return self._root.of(host)
+        return self._root.folder_of(host)
 
     def _report(self) -> None:
         hosts = {}

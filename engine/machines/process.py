@@ -46,20 +46,7 @@ def main() -> None:
     session = start_session(f"braid {name}", master=options.master)
     if options.master and not is_local(options.master):
         session.sparkContext.addPyFile(str(pack_code(folder / "code")))
-    machine = Machine(
-        name,
-        folder,
-        address,
-        session,
-        behaviours=installed_behaviours(),
-        tags=options.tags,
-        image=options.image,
-        zone=options.zone,
-        hosts=options.hosts,
-        copies=options.copies,
-        common=options.common,
-        store=options.store,
-    )
+    machine = Machine(name, folder, address, session, options, behaviours=installed_behaviours())
     log.info("machine %s has the key %s", name, machine.key.public)
     ending = threading.Event()
 
@@ -71,25 +58,21 @@ def main() -> None:
     signal.signal(signal.SIGINT, stop)
 
     def watch_jvm() -> None:
-        found = await_end(session)
-        if not ending.is_set() or found == "hangs":
-            log.error("the JVM %s; the host ends, to be started again", found)
+        fate = await_end(session)
+        if not ending.is_set() or fate == "hangs":
+            log.error("the JVM %s; the host ends, to be started again", fate)
             _give_up(machine, JVM_DIED)
 
     threading.excepthook = partial(_end_with_thread, machine, session, ending)
 
-    def wait_for_keeper() -> None:
+    def watch_keeper() -> None:
         # The input ends when the keeper is gone.
         sys.stdin.read()
         stop(signal.SIGTERM, None)
 
-    def save_starts() -> None:
-        archive_classes(ending)
-
-    for watch in (watch_jvm, wait_for_keeper, save_starts):
-        threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
-    stuck = _run(machine, session, ending)
-    if stuck:
+    for watch in (watch_jvm, watch_keeper, partial(archive_classes, ending)):
+        threading.Thread(target=watch, daemon=True).start()
+    if _run(machine, session, ending):
         # The query would keep the session from stopping as well.
         os._exit(STUCK)
     session.stop()

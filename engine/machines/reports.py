@@ -207,7 +207,7 @@ def own_hosts(machine: str, count: int) -> tuple[str, ...]:
 
 
 class MachineFigures:
-    """One machine's; any thread may ask."""
+    """The CPU and cores of one machine; any thread may ask."""
 
     def __init__(self, machine: str, own: Sequence[str], count_cores: Callable[[], int]) -> None:
         self._machine = machine
@@ -215,8 +215,8 @@ class MachineFigures:
         self._count_cores = count_cores
         self._meter = CpuMeter()
 
-    def of(self, host: str, carried: Collection[str]) -> Mapping[str, Any]:
-        """What one of the carried hosts reports; the first of the machine's own reports the CPU of all."""
+    def figures(self, host: str, carried: Collection[str]) -> Mapping[str, Any]:
+        """The part that one of the carried hosts reports; the first of the machine's own reports the CPU of all."""
         # A host begins before it is noted as carried.
         carried = {host, *carried}
         first = next((own for own in self._own if own in carried), None)

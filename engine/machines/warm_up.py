@@ -79,9 +79,9 @@ def _has_ended(job: SparkJob) -> bool:
     return job.state in {JobState.STOPPED, JobState.STUCK}
 
 
-def _await(found: Callable[[], bool]) -> None:
+def _await(is_reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _BOUND
-    while not found():
+    while not is_reached():
         if time.monotonic() > deadline:
             log.warning("the warm-up did not come to its end; the first job starts slowly")
             return

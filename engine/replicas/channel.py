@@ -150,12 +150,12 @@ class CopyTls:
         """Raise UnfitCertificate if others that connect to this name or IP address refuse the certificate."""
         _prove(self._files, self._current(), host)
 
-    def to(self, connection: socket.socket, host: str) -> ssl.SSLSocket:
+    def owner_end(self, connection: socket.socket, host: str) -> ssl.SSLSocket:
         """The owner's end of a connection to the peer at a host; the handshake is to come."""
         context = self._current().owner
         return context.wrap_socket(connection, server_hostname=host, do_handshake_on_connect=False)
 
-    def of(self, connection: socket.socket) -> ssl.SSLSocket:
+    def peer_end(self, connection: socket.socket) -> ssl.SSLSocket:
         """The peer's end of a connection; the handshake is to come."""
         context = self._current().peer
         return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
@@ -190,16 +190,14 @@ def tls_reason(error: OSError) -> str:
     return str(error) or type(error).__name__
 
 
-def _versions(files: TlsFiles) -> tuple[tuple[int, int, int] | None, ...]:
-    return tuple(_version(path) for path in (files.certificate, files.key, files.authority))
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        file_stat = path.stat()
-    except OSError:
-        return None
-    return file_stat.st_ino, file_stat.st_size, file_stat.st_ctime_ns
+def _versions(files: TlsFiles) -> list[tuple[int, int, int]]:
+    """What changes whenever a file does; a missing one has none."""
+    versions = []
+    for path in (files.certificate, files.key, files.authority):
+        with suppress(OSError):
+            file_stat = path.stat()
+            versions.append((file_stat.st_ino, file_stat.st_size, file_stat.st_ctime_ns))
+    return versions
 
 
 def _load(files: TlsFiles) -> _Contexts:
@@ -320,7 +318,7 @@ class Channel:
         return channel
 
     def _begin_tls(self, tls: CopyTls, host: str) -> None:
-        self._socket = secured = tls.to(self._socket, host)
+        self._socket = secured = tls.owner_end(self._socket, host)
         try:
             secured.do_handshake()
         except ssl.SSLCertVerificationError as error:
@@ -374,7 +372,7 @@ class Channel:
             if begins != _TLS_HELLO:
                 self._socket.sendall(_TLS_ALONE)
                 raise TlsFailed("it connected without TLS, and this machine takes copies over TLS alone")
-            self._socket = secured = tls.of(self._socket)
+            self._socket = secured = tls.peer_end(self._socket)
             secured.do_handshake()
         except ssl.SSLCertVerificationError as error:
             raise TlsFailed(f"its certificate is not trusted: {tls_reason(error)}") from error

@@ -90,11 +90,11 @@ class Replicator:
             self._counted = counted
             for machine, sender in list(self._senders.items()):
                 if machine not in addresses:
-                    self._drop(machine)
+                    self._senders.pop(machine).close()
                     continue
                 sender.expect(counted=machine in counted)
                 if (sender.address, sender.greeting) != (addresses[machine], greeting):
-                    self._drop(machine)
+                    sender.close()
                     # It stays waited for: what it had it has.
                     self._add(greeting, addresses[machine], counted=machine in counted or sender.in_sync)
             for machine, address in addresses.items():
@@ -104,10 +104,7 @@ class Replicator:
         self._on_kept()
 
     def settle(self, *folders: Path) -> None:
-        """Wait until all finished files in some folders, and what they need, are at all peers that count.
-
-        Without folders, until everything is. Returns at once if no peer counts.
-        """
+        """Wait until all finished files in some folders, or in all, and what they need, are at all peers that count."""
         with self._news:
             self._check()
             if not self._waited_for():
@@ -215,10 +212,6 @@ class Replicator:
         )
         sender.ask(self._request, None)
         sender.start()
-
-    def _drop(self, machine: str) -> None:
-        sender = self._senders.pop(machine)
-        sender.close()
 
     def _supersede(self, term: int) -> None:
         with self._news:

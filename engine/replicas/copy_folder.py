@@ -24,11 +24,20 @@ import msgspec
 
 from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
 from engine.replicas.channel import Commit, Piece, PresentFile, PresentFiles
-from engine.replicas.file_kinds import FOLDERS, digest_of, has_folder, is_plain, is_replaced, is_sent, kind_of
+from engine.replicas.file_kinds import (
+    FOLDERS,
+    digest_of,
+    folders_around,
+    has_folder,
+    is_plain,
+    is_replaced,
+    is_sent,
+    kind_of,
+)
 
 
-class WrongPath(ValueError):
-    """A path that must not be in a copy."""
+class WrongContent(ValueError):
+    """A path that must not be in a copy, or content that is not what was sent."""
 
 
 class CopyTree:
@@ -49,30 +58,26 @@ class CopyTree:
     def check_file(self, path: str) -> None:
         """Refuse the path of a file that is not sent."""
         if not is_sent(path):
-            raise WrongPath(f"{path!r} is no path of a host's file")
+            raise WrongContent(f"{path!r} is no path of a host's file")
         self._check_way(path)
 
     def check_folder(self, path: str) -> None:
         """Refuse the path of a folder that is not sent."""
-        parts = path.split("/")
-        around = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
-        if path not in FOLDERS and not (is_plain(path) and all(map(has_folder, around))):
-            raise WrongPath(f"{path!r} is no path of a host's folder")
+        if path not in FOLDERS and not (is_plain(path) and all(map(has_folder, (*folders_around(path), path)))):
+            raise WrongContent(f"{path!r} is no path of a host's folder")
         self._check_way(path)
 
     def check_removed(self, path: str) -> None:
         """Refuse to remove something outside the copy; inside, anything may be removed."""
         if not is_plain(path):
-            raise WrongPath(f"{path!r} is no path in a host's folders")
+            raise WrongContent(f"{path!r} is no path in a host's folders")
         self._check_way(path)
 
     def _check_way(self, path: str) -> None:
         """Refuse a path through a link."""
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            folder = "/".join(parts[:depth])
+        for folder in folders_around(path):
             if folder not in self._real and os.path.islink(f"{self._place}/{folder}"):  # noqa: PTH114 - as below
-                raise WrongPath(f"{folder!r} is a link; a copy has its files in its own folders")
+                raise WrongContent(f"{folder!r} is a link; a copy has its files in its own folders")
 
     def make(self, folder: str) -> None:
         """Make a folder, and those around it."""
@@ -83,16 +88,14 @@ class CopyTree:
         with suppress(FileExistsError):
             os.mkdir(f"{self._place}/{folder}")  # noqa: PTH102 - strings, since a path for each file costs more
         if os.path.islink(f"{self._place}/{folder}"):  # noqa: PTH114 - as above
-            raise WrongPath(f"{folder!r} is a link; a copy has its files in its own folders")
+            raise WrongContent(f"{folder!r} is a link; a copy has its files in its own folders")
         self._real.add(folder)
 
     def write(self, path: str, data: bytes, mtime_ns: int) -> None:
         """Write a whole file."""
         handle = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
+            _write_all(handle, data)
             os.utime(handle, ns=(mtime_ns, mtime_ns))
         finally:
             os.close(handle)
@@ -178,6 +181,7 @@ class RoundLog:
     def append(self, logged: LoggedRound) -> None:
         """Append a round; it counts once this returns."""
         body = msgspec.msgpack.encode(logged)
+        framed = len(body).to_bytes(_LENGTH, "big") + sha256(body).digest() + body
         if self._last is None:
             self.turn()
         assert self._last is not None  # noqa: S101 - for the type checker
@@ -186,10 +190,7 @@ class RoundLog:
         try:
             os.lseek(handle, self.size, os.SEEK_SET)
             try:
-                rest = memoryview(len(body).to_bytes(_LENGTH, "big") + sha256(body).digest() + body)
-                written = len(rest)
-                while rest:
-                    rest = rest[os.write(handle, rest) :]
+                _write_all(handle, framed)
                 self._step("sync log")
                 os.fsync(handle)
             except OSError:
@@ -198,7 +199,7 @@ class RoundLog:
                 raise
         finally:
             os.close(handle)
-        self.size += written
+        self.size += len(framed)
 
     def turn(self) -> list[Path]:
         """Go on in another file; the files before it may be removed once all their rounds are written and synced."""
@@ -239,10 +240,6 @@ LONGEST_LOG = 16 << 20
 """Bytes of rounds after which everything is synced, so that they need not be logged any longer."""
 _PAGE = 1000
 """Files in one frame of those that are present."""
-
-
-class WrongContent(ValueError):
-    """What came is not what was sent."""
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -432,6 +429,12 @@ class _Coming:
         os.utime(self._file.name, ns=(piece.mtime_ns, piece.mtime_ns))
         _check(piece, self._digest.digest() if came == piece.size else b"")
         return True
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
 
 
 def _check(piece: Piece, digest: bytes) -> None:

@@ -26,7 +26,7 @@ from engine.replicas.channel import (
     TlsFailed,
     WrongSecret,
 )
-from engine.replicas.copy_folder import CopyFolder, WrongContent, WrongPath
+from engine.replicas.copy_folder import CopyFolder, WrongContent
 
 _LEAVING = 2
 """How many times the spared bytes have to be free for a machine to be a good place for copies."""
@@ -38,20 +38,18 @@ class CopyRoom:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def shortage(self) -> str:
-        """Why copies should rather be kept elsewhere; empty if there is room."""
+    def shortage(self, times: int = _LEAVING) -> str:
+        """Why copies should rather be kept elsewhere; empty if so many times the spared bytes are free."""
         space = DiskSpace.of(self._folder)
-        return _words(space, space.spare * _LEAVING) if space.free < space.spare * _LEAVING else ""
+        wanted = space.spare * times
+        if space.free >= wanted:
+            return ""
+        return f"{space.free / 1e9:.1f} GB of its disk are free, and copies leave {wanted / 1e9:.1f}; make room there"
 
     def check(self) -> None:
         """Raise OSError if nothing more may be taken."""
-        space = DiskSpace.of(self._folder)
-        if space.free < space.spare:
-            raise OSError(errno.ENOSPC, _words(space, space.spare))
-
-
-def _words(space: DiskSpace, wanted: int) -> str:
-    return f"{space.free / 1e9:.1f} GB of its disk are free, and copies leave {wanted / 1e9:.1f}; make room there"
+        if shortage := self.shortage(times=1):
+            raise OSError(errno.ENOSPC, shortage)
 
 
 _MOST_STRANGERS = 32
@@ -125,7 +123,7 @@ class CopyServer:
 
     def refuse_below(self, host: str, term: int) -> None:
         """Take nothing more from owners of a lower term, now and ever; the copy is then ready to be used."""
-        held = self._of(host)
+        held = self._copy_of(host)
         held.hang_up()
         with held.using:
             held.hang_up()
@@ -139,7 +137,7 @@ class CopyServer:
 
     def remove(self, host: str) -> None:
         """Remove the copy of a host that other machines have; owners of lower terms are refused as before."""
-        held = self._of(host)
+        held = self._copy_of(host)
         held.hang_up()
         with held.using:
             held.owner = None
@@ -161,7 +159,7 @@ class CopyServer:
             with copy.using:
                 copy.owner = None
 
-    def _of(self, host: str) -> _HeldCopy:
+    def _copy_of(self, host: str) -> _HeldCopy:
         with self._using:
             return self._held.setdefault(host, _HeldCopy())
 
@@ -210,7 +208,7 @@ class CopyServer:
         greeting = channel.receive()
         if not isinstance(greeting, Greeting):
             return
-        held = self._of(greeting.host)
+        held = self._copy_of(greeting.host)
         try:
             self._begin(greeting, held, channel)
             held.trouble = ""
@@ -220,7 +218,7 @@ class CopyServer:
             channel.part(PeerRefusal(why=str(error), term=error.term))
         except Disconnected:
             raise
-        except (WrongContent, WrongPath) as error:
+        except WrongContent as error:
             self._report(channel, greeting, held, str(error))
         except OSError as error:
             # The disk is full, or broken.

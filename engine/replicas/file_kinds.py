@@ -116,9 +116,17 @@ def is_sent(path: str) -> bool:
     >>> is_sent("jobs/j/lease"), is_sent("jobs/../lease"), is_sent("files/j/x"), is_sent("jobs/j/plans/tmp/1")
     (True, False, False, False)
     """
+    return is_plain(path) and has_file(path) and all(map(has_folder, folders_around(path)))
+
+
+def folders_around(path: str) -> list[str]:
+    """The folders that something lies in, the outermost first.
+
+    >>> folders_around("jobs/j/lease")
+    ['jobs', 'jobs/j']
+    """
     parts = path.split("/")
-    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-    return is_plain(path) and has_file(path) and all(map(has_folder, folders))
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def is_plain(path: str) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -365,10 +366,8 @@ class PeerSender:
     def ask(self, request: int, entities: Iterable[str] | None) -> None:
         """Ask for some jobs, spools and hosts, or for everything, by a number that grows; with `news` held."""
         self._asked = request
-        if entities is None:
-            self._wants_all = True
-        else:
-            self._wanted.update(entities)
+        self._wants_all |= entities is None
+        self._wanted.update(entities or ())
 
     def expect(self, *, counted: bool) -> None:
         """Take note whether the peer is committed to have everything; with `news` held."""
@@ -437,9 +436,8 @@ class PeerSender:
         with self._news:
             connection, self._connection = self._connection, None
             self._had, self.known = self.known or self._had, {}
-            if not self.in_sync:
-                # Nobody has heard that it counts.
-                self.waited_for = self.counted
+            # Otherwise nobody has heard that it counts.
+            self.waited_for = self.waited_for if self.in_sync else self.counted
         if connection is not None:
             connection.close()
 
@@ -447,12 +445,9 @@ class PeerSender:
         """Note what a peer that is away does not have by now."""
         with suppress(OSError):
             if (seen := look.whole(self._had)) is not None:
-                had = self._had
+                files = ((self._had.get(folder, {}), files) for folder, files in seen.items())
                 self.left = sum(
-                    version.size
-                    for folder, files in seen.items()
-                    for name, version in files.items()
-                    if had.get(folder, {}).get(name) != version
+                    version.size for had, now in files for name, version in now.items() if had.get(name) != version
                 )
 
     def _keep(self, line: CopyLine) -> None:
@@ -493,15 +488,14 @@ class PeerSender:
 
     def _round(self, line: CopyLine, look: RootLook, wanted: Iterable[str] | None, *, in_portions: bool) -> bool:
         """Bring the peer all that is wanted; whether that took everything."""
-        looks = 0
-        while not self._closed:
-            looks += 1
-            if wanted is not None and looks > 1:
-                # What was looked at does not hold together without the rest, or not any more.
-                wanted = None
+        for looks in count(1):
+            if self._closed:
+                break
             seen = look.whole(line.known) if wanted is None else look.part(wanted, line.known)
             if seen is not None and line.bring(seen, whole=wanted is None, in_portions=in_portions):
                 return wanted is None
+            # What was looked at does not hold together without the rest, or not any more.
+            wanted = None
             if looks % _LOOKS == 0:
                 self._note("the host's files change faster than they can be sent")
                 with self._news:

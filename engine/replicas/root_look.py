@@ -135,7 +135,7 @@ class NeedsReader:
         self._folders = folders
         self._read: dict[str, dict[str, tuple[FileVersion, PlanNeeds]]] = {}
 
-    def of(self, job: str) -> PlanNeeds | None:
+    def needs_of(self, job: str) -> PlanNeeds | None:
         """The needs of the job in a folder; None if a plan cannot be read."""
         files = self._folders.seen(f"{job}/plans").files
         before = self._read.get(job, {})
@@ -158,11 +158,8 @@ class NeedsReader:
                 ),
             )
         self._read[job] = now
-        needs = [needed for _, needed in now.values()]
-        return PlanNeeds(
-            frozenset().union(*(needed.spools for needed in needs)),
-            frozenset().union(*(needed.jobs for needed in needs)),
-        )
+        needs = [needed for _, needed in now.values()] or [PlanNeeds()]
+        return PlanNeeds(*(frozenset().union(*folders) for folders in zip(*needs, strict=True)))
 
 
 _MARK, _LEASE, _PUBLISHED = "high-water", "lease", "published"
@@ -201,7 +198,7 @@ class RootLook:
                 continue
             self._note(entity, early)
             if entity.startswith("jobs/"):
-                needs = self._needs.of(entity)
+                needs = self._needs.needs_of(entity)
                 if needs is None:
                     return None
                 waiting += needs.jobs
@@ -245,7 +242,7 @@ class RootLook:
                     early[inner] = {}
                     heappush(late, (_turn(inner), inner))
             if not whole and folder.endswith("/plans"):
-                needs = self._needs.of(folder.removesuffix("/plans"))
+                needs = self._needs.needs_of(folder.removesuffix("/plans"))
                 if needs is None:
                     return None
                 for spool in needs.spools - kept:
@@ -258,8 +255,7 @@ class RootLook:
         self, look: Tree, early: Tree, kept: Collection[str], known: Tree, planned: Mapping[str, int]
     ) -> bool:
         """Whether the listed files need nothing that came and went meanwhile; what went meanwhile is added again."""
-        for folder, listed in look.items():
-            files = listed
+        for folder, files in look.items():
             had = known.get(folder, {})
             noted = had if _entity(folder) in kept else early.get(folder, {})
             if noted is files:
@@ -268,7 +264,7 @@ class RootLook:
             if any(had.get(name) != noted[name] for name in gone):
                 return False
             if gone:
-                look[folder] = files = {**files, **{name: had[name] for name in gone}}
+                files = look[folder] = {**files, **{name: had[name] for name in gone}}  # noqa: PLW2901 - what went too
                 if _has_gap(folder, files):
                     return False
             if folder.startswith("jobs/") and folder.count("/") == 1 and not _as_noted(look, folder, files, noted):
@@ -333,8 +329,7 @@ def _cut_off(look: Tree, records: str, last: int, known: Tree) -> None:
     """Leave out what is of batches that were planned only after the look came to records: some of it may be gone."""
     for folder in (records, f"{records}/ends", f"{records}/shards"):
         files, had = look.get(folder, {}), known.get(folder, {})
-        late = {name for name in files if _batch(name) > last and name not in had}
-        if late:
+        if late := {name for name in files if _batch(name) > last and name not in had}:
             look[folder] = {name: version for name, version in files.items() if name not in late}
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -73,10 +74,6 @@ class IncomingFile:
     digest: bytes = b""
     parts: list[StoredPart] = field(default_factory=list)
 
-    def stored(self) -> StoredFile:
-        """The file, once all of it came."""
-        return StoredFile(self.path, self.size, self.mtime_ns, self.digest, tuple(self.parts))
-
 
 class StoreWriter:
     """Writes what follows a state, in a sitting; used by one thread."""
@@ -135,9 +132,9 @@ class StoreWriter:
     def gather(self) -> None:
         """Write the latest state, and remove what it does not need."""
         there = {
-            f"{of}/{name}": size
-            for of in (ROUNDS, PACKS, STATES, CLAIM_FOLDER)
-            for name, size in self._objects.sizes(of).items()
+            f"{folder}/{name}": size
+            for folder in (ROUNDS, PACKS, STATES, CLAIM_FOLDER)
+            for name, size in self._objects.sizes(folder).items()
         }
         live = self.files.live()
         rounds = {name for name in live if name.startswith(ROUNDS)}
@@ -182,18 +179,13 @@ class StoreWriter:
         if payload:
             moved |= self._packed(payload, waiting)
         for path, file in self.files.files.items():
-            if any(part.object in names for part in file.parts):
-                self.files.files[path] = msgspec.structs.replace(
-                    file, parts=tuple(moved.get(part, part) for part in file.parts)
-                )
+            parts = tuple(moved.get(part, part) for part in file.parts)
+            self.files.files[path] = msgspec.structs.replace(file, parts=parts)
 
     def _packed(self, payload: bytearray, parts: list[StoredPart]) -> dict[StoredPart, StoredPart]:
-        name, at = self._pack(payload), 0
-        moved = {}
-        for part in parts:
-            moved[part] = StoredPart(name, at, part.size)
-            at += part.size
-        return moved
+        name = self._pack(payload)
+        places = accumulate((part.size for part in parts), initial=0)
+        return {part: StoredPart(name, at, part.size) for part, at in zip(parts, places, strict=False)}
 
     def _flush(self) -> None:
         """Write the payload before its round."""
@@ -305,7 +297,10 @@ class StoreConnection:
             self._coming.pop(path, None)
         writer = self._writer
         done = StoredRound(
-            files=tuple(file.stored() for file in sorted(self._coming.values(), key=lambda file: kind_of(file.path))),
+            files=tuple(
+                StoredFile(file.path, file.size, file.mtime_ns, file.digest, tuple(file.parts))
+                for file in sorted(self._coming.values(), key=lambda file: kind_of(file.path))
+            ),
             folders=tuple(commit.folders),
             removed=tuple(commit.removed),
             removed_folders=tuple(commit.removed_folders),
@@ -407,20 +402,21 @@ class NoRestoration(ValueError):
 
 
 class RestorationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, and whether it is done."""
+    """The request to restore a machine's host, which lies in the machine's root."""
 
     restores: str
+    """The id of the root whose files are wanted."""
     accepts_loss: bool
     done: bool = False
 
     @classmethod
-    def of(cls, root: Path) -> Self | None:
+    def read(cls, root: Path) -> Self | None:
         """The request in a root, if there is one."""
         path = root / _REQUEST_FILE
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else None
 
     def keep(self, root: Path) -> None:
-        """Keep it durably."""
+        """Keep the request durably."""
         make_folder(root)
         write_whole(root / _REQUEST_FILE, msgspec.json.encode(self))
 
@@ -430,7 +426,7 @@ def request_restoration(root: Path, host: str, url: str, *, accepts_loss: bool) 
 
     Empty if that was asked before, and is done. Raises NoRestoration, and NoStore.
     """
-    before = RestorationRequest.of(root)
+    before = RestorationRequest.read(root)
     if before is not None and before.done:
         return ""
     if before is None and any((root / name).exists() for name in ("identity", *FOLDERS)):

@@ -36,7 +36,7 @@ class Recorder:
         if self._error is not None and (self._bad is None or self._bad in numbers):
             raise self._error
         if numbers:
-            self.calls.append(list(zip(names.each(), numbers, strict=True)))
+            self.calls.append(list(zip(names.texts(), numbers, strict=True)))
         return {"out": PortEmission(events)}
 
 

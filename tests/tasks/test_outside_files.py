@@ -82,7 +82,7 @@ def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
     assert [
         "the file 'a.bin' has more than 4 bytes; raise `most_bytes`",
         "there is no file 'c'",
-        "the field 'receipt' is null",
+        "the field 'receipt' is null; it needs a value",
     ] == [reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]]
     assert "the field 'receipt' is not the name of a file: '../b'" in reasons[3]
     assert 4 == len(reasons)

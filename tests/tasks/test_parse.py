@@ -86,7 +86,7 @@ def test_rows_of_senml_give_their_measurements(texts: list[str], per: str) -> No
         ('1e18,{"e":[]}', "it is not within the years 1 to 9999"),
         ('1,{"e":[{"n":"t","v":1,"t":1e17}]}', "the time of the measurement 't' is not valid"),
         ("1,[]", "it is not a row of SenML: Expected `object`, got `array`"),
-        (None, "the field 'row' is None: it needs a text"),
+        (None, "the field 'row' is null; it needs a value"),
     ],
 )
 def test_a_row_that_cannot_be_read_says_why(row: str | None, reason: str) -> None:

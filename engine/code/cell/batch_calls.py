@@ -6,7 +6,7 @@ known. The outcome of an event must not depend on the others.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,13 +22,14 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("ms", tz="UTC"),
     "json": pa.string(),
 }
-_FITTING: Mapping[str, Callable[[pa.DataType], bool]] = {
-    "boolean": pa.types.is_boolean,
-    "integer": pa.types.is_integer,
-    "float": lambda type_: pa.types.is_integer(type_) or pa.types.is_floating(type_),
-    "string": lambda type_: pa.types.is_string(type_) or pa.types.is_large_string(type_),
-    "timestamp": pa.types.is_timestamp,
-    "json": lambda type_: pa.types.is_string(type_) or pa.types.is_large_string(type_),
+_TEXTS = (pa.types.is_string, pa.types.is_large_string)
+_FITTING: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "boolean": (pa.types.is_boolean,),
+    "integer": (pa.types.is_integer,),
+    "float": (pa.types.is_integer, pa.types.is_floating),
+    "string": _TEXTS,
+    "timestamp": (pa.types.is_timestamp,),
+    "json": _TEXTS,
 }
 
 
@@ -67,6 +68,13 @@ def called(function: Callable[[Any], Any], batch: pa.RecordBatch, fields: Mappin
     return BatchOutcome([_column(output, name, kind) for name, kind in fields.items()], kept)
 
 
+def plain_columns(columns: Iterable[pa.Array]) -> list[list[Any]]:
+    """The values of columns, in which a time is an integer."""
+    return [
+        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist() for column in columns
+    ]
+
+
 def warm_up() -> None:
     """Have Arrow load and prepare what it needs for its first calls, such as pandas, if that is installed."""
     batch = pa.record_batch({"n": [1.0, None]})
@@ -91,7 +99,7 @@ def _column(output: pa.RecordBatch, name: str, kind: str) -> pa.Array:
     if name not in output.schema.names:
         raise WrongOutput(f"it does not return the field {name!r}, which it declares")
     column = output.column(name)
-    if not pa.types.is_null(column.type) and not _FITTING[kind](column.type):
+    if not pa.types.is_null(column.type) and not any(fits(column.type) for fits in _FITTING[kind]):
         raise WrongOutput(f"the field {name!r} should be of kind {kind}, and is {column.type}")
     try:
         column = column.cast(_TYPES[kind])

@@ -180,9 +180,9 @@ def close_others(*kept: int) -> list[int]:
     """
     # First above all new numbers, so that none takes the place of another.
     moved = [fcntl.fcntl(handle, fcntl.F_DUPFD, _FIRST_KEPT + len(kept)) for handle in kept]
-    found = [os.dup2(handle, _FIRST_KEPT + at) for at, handle in enumerate(moved)]
+    numbers = [os.dup2(handle, _FIRST_KEPT + at) for at, handle in enumerate(moved)]
     os.closerange(_FIRST_KEPT + len(kept), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return found
+    return numbers
 
 
 def confine(folders: Iterable[str], files: Iterable[str], *, connects: bool) -> None:

@@ -248,7 +248,7 @@ def _send(results: int, content: Any) -> None:
 def _batch_outcome(asked: CellRequest, function: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415 - only for batches, because it makes a process large
 
-    from engine.code.cell.batch_calls import called  # noqa: PLC0415 - likewise
+    from engine.code.cell.batch_calls import called, plain_columns  # noqa: PLC0415 - likewise
 
     with pa.ipc.open_stream(asked.batch) as stream:
         batch = stream.read_next_batch()
@@ -256,11 +256,8 @@ def _batch_outcome(asked: CellRequest, function: Any) -> Any:
         outcome = called(function, batch, asked.fields)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
         return {"failure": failure(error, asked.digest)._asdict()}
-    columns = [
-        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-        for column in outcome.columns
-    ]
-    return {"columns": columns, "kept": None if outcome.kept is None else outcome.kept.to_pylist()}
+    kept = None if outcome.kept is None else outcome.kept.to_pylist()
+    return {"columns": plain_columns(outcome.columns), "kept": kept}
 
 
 CALL_SECONDS = 1.0
@@ -375,7 +372,7 @@ class _Parent:
         )
 
     def _be(self, order: Order, request: int, results: int, *link: int) -> None:
-        """Be the cell."""
+        """Work as the cell, and end the process."""
         try:
             # Here, and not in the parent, whose memory all cells get a copy of.
             with open(request, "rb") as pipe:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from bridge.output_messages import event_texts
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import check_name, file_store
-from engine.implementations.values import contents, field_value, one_port, replaced, texts, with_receipts
+from engine.implementations.values import contents, field_value, one_port, replaced, texts_of, with_receipts
 from engine.plan import Subscribed, unfit
 from engine.records.state import Staged
 from engine.side_effect import MESSAGES, ActingBehaviour, EventNames
@@ -42,7 +42,7 @@ def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
     def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
         blobs = contents(events, config.field, config.encoding)
         names = (
-            [check_name(config.name, text) for text in texts(events, config.name)]
+            [check_name(config.name, text) for text in texts_of(events, config.name)]
             if config.name
             else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
         )
@@ -70,7 +70,7 @@ def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
     kept = file_store(config.of)
 
     def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        names = [check_name(config.field, text) for text in texts(events, config.field)]
+        names = [check_name(config.field, text) for text in texts_of(events, config.field)]
         contents_of = {
             name: field_value(kept.read(name, config.most_bytes), name, config.encoding)
             for name in dict.fromkeys(names)
@@ -97,11 +97,11 @@ def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: 
 
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
     >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
-    >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
+    >>> [event["files"] for event in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
     ([2, 2], ['2.txt', '3.txt'])
     """
     blobs = contents(events, config.field, config.encoding)
-    names = [check_name(config.name, text) for text in texts(events, config.name)]
+    names = [check_name(config.name, text) for text in texts_of(events, config.name)]
     before = state.get(_WAITING) or 0
     files = [tuple(state.get((place,))) for place in range(before)]
     archives, ends = [], []
@@ -158,7 +158,8 @@ def _file_sink(config: described.FileSinkConfig) -> Behaviour:
         if len(events):
             writer = names.writer.replace("/", "-")
             file = f"{writer}/{quote(names.batch, safe='').replace('%', '=')}.{config.format}"
-            kept.put(file, _lines(events) if config.format == "jsonl" else _parquet(events))
+            lines = config.format == "jsonl"
+            kept.put(file, b"".join(text + b"\n" for text in event_texts(events)) if lines else _parquet(events))
             receipts.append({"file": file, "events": len(events)})
         # The emissions of a sink are delivered to its tenant, as for an output.
         return {
@@ -169,10 +170,6 @@ def _file_sink(config: described.FileSinkConfig) -> Behaviour:
         }
 
     return ActingBehaviour(act=write, whole=True)
-
-
-def _lines(events: pa.RecordBatch) -> bytes:
-    return b"".join(text + b"\n" for text in event_texts(events))
 
 
 def _parquet(events: pa.RecordBatch) -> bytes:
@@ -210,7 +207,7 @@ def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
         texts = pa.array([text.decode() for text in event_texts(events)], pa.string())
         topics = pa.array([config.topic] * len(events), pa.string())
         return {
-            "out": PortEmission(with_receipts(events, [f"{config.topic}#{name}" for name in names.each()])),
+            "out": PortEmission(with_receipts(events, [f"{config.topic}#{name}" for name in names.texts()])),
             MESSAGES: PortEmission(pa.record_batch([topics, texts], schema=_MESSAGES)),
         }
 

@@ -4,7 +4,6 @@ A database is connected to for one call. It is that of a server, which a tenant'
 place of the tenant's.
 """
 
-import math
 import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.types import TypeEngine
@@ -25,7 +23,7 @@ from dags import Kind, Place
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
 from engine.implementations.outside.file_stores import check_room, guarded, usage_of
 from engine.implementations.outside.postgresql_connection import connect_traceless
-from engine.implementations.values import label, with_receipts
+from engine.implementations.values import check_finite, check_present, label, with_receipts
 from engine.outside import HostBarred
 from engine.records.state import Staged
 from engine.side_effect import ActingBehaviour, EventNames, OutsideUnreachable
@@ -175,9 +173,10 @@ def _table_insert(config: described.TableInsertConfig) -> Behaviour:
     database = Database(config.database)
 
     def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
-        event_names = names.each()
+        event_names = names.texts()
         if event_names:
-            _check(events, config.fields)
+            for field in config.fields:
+                check_finite(events, field)
             try:
                 _insert(database, config, events, names)
             except DatabaseRefusal:
@@ -190,13 +189,14 @@ def _table_insert(config: described.TableInsertConfig) -> Behaviour:
 
 def _insert(database: Database, config: described.TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
     database.check_room()
-    target = _table(config, events.schema)
+    types = [_COLUMN_TYPES.get(events.schema.field(field).type, sa.Text()) for field in config.fields]
+    target = sa.Table(config.table, sa.MetaData(), *map(sa.Column, config.fields, types))
     with database.transaction() as connection:
         target.metadata.create_all(connection)
         WRITTEN.metadata.create_all(connection)
     rows = events.select(list(config.fields)).to_pylist()
     with database.transaction() as connection:
-        named = dict(zip(names.each(), rows, strict=True))
+        named = dict(zip(names.texts(), rows, strict=True))
         for name in _written(connection, names.writer, list(named)):
             del named[name]
         common = {"writer": names.writer, "job": names.origins.job, "batch": names.origins.batch}
@@ -222,20 +222,6 @@ def _in_batches(connection: sa.Connection, target: sa.Table, rows: Sequence[Mapp
         connection.execute(sa.insert(target), rows[first : first + size])
 
 
-def _table(config: described.TableInsertConfig, schema: pa.Schema) -> sa.Table:
-    columns = [sa.Column(field, _COLUMN_TYPES.get(schema.field(field).type, sa.Text())) for field in config.fields]
-    return sa.Table(config.table, sa.MetaData(), *columns)
-
-
-def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
-    """Refuse NaN and infinities."""
-    for field in fields:
-        values = events.column(field)
-        if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null()), min_count=0).as_py():
-            value = next(number for number in values.to_pylist() if number is not None and not math.isfinite(number))
-            raise ValueError(f"the field {field!r} is {value}, which tables do not accept")
-
-
 def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
     """Rows are ordered by the column, then by the other columns.
 
@@ -255,9 +241,12 @@ def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         values_of = {name: list[Any]() for name in config.columns}
         origins: list[int] = []
+        for field in (config.low, config.high):
+            check_present(events, field)
         if len(events):
+            bounds = zip(events.column(config.low).to_pylist(), events.column(config.high).to_pylist(), strict=True)
             with database.transaction() as connection:
-                for at, (low, high) in enumerate(_bounds(events, config)):
+                for at, (low, high) in enumerate(bounds):
                     rows = _between(connection, config, source, low, high)
                     origins += [at] * len(rows)
                     for name, values in values_of.items():
@@ -268,13 +257,6 @@ def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
         return {"out": PortEmission(pa.record_batch(columns), np.array(origins, np.int64))}
 
     return behave
-
-
-def _bounds(events: pa.RecordBatch, config: described.TableRangeQueryConfig) -> Iterator[tuple[Any, Any]]:
-    for field in (config.low, config.high):
-        if events.column(field).null_count:
-            raise ValueError(f"the field {field!r} is null, but a bound needs a value")
-    yield from zip(events.column(config.low).to_pylist(), events.column(config.high).to_pylist(), strict=True)
 
 
 def _between(

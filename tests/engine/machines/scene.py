@@ -12,7 +12,7 @@ import pytest
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from engine.host.keeper import CopyAddress
+from engine.host.keeper import CopyAddress, MachineOptions
 from engine.machines import machine as machines
 from engine.machines.machine import Machine
 from engine.replicas.channel import TlsFiles
@@ -89,9 +89,8 @@ class MachineScene:
         session: Any = object()
         copies_at = CopyAddress(host="127.0.0.1", port=0, files=files) if copies else None
         root = self.folder / (name if copies else "shared")
-        made = Machine(
-            name, root, address or self._address, session, behaviours={}, hosts=hosts, copies=copies_at, store=store
-        )
+        options = MachineOptions(hosts=hosts, copies=copies_at, store=store)
+        made = Machine(name, root, address or self._address, session, options, behaviours={})
 
         def run() -> None:
             try:

@@ -55,10 +55,10 @@ def test_a_machine_begins_with_all_its_own_hosts(scene: MachineScene) -> None:
 def test_the_hosts_of_a_machine_share_its_figures() -> None:
     """Its CPU is reported once, by the first of its own that is there, and each has an equal part of its cores."""
     figures = MachineFigures("ash", ("ash", "ash.2"), lambda: 3)
-    reported = {host: figures.of(host, ["ash", "ash.2", "elm"]) for host in ("ash", "ash.2", "elm")}
+    reported = {host: figures.figures(host, ["ash", "ash.2", "elm"]) for host in ("ash", "ash.2", "elm")}
     assert [True, False, False] == [bool(each["cpu"]) for each in reported.values()]
     assert {(1.0, "ash")} == {(each["cores"], each["machine"]) for each in reported.values()}
-    assert figures.of("ash.2", ["elm"])["cpu"]
+    assert figures.figures("ash.2", ["elm"])["cpu"]
 
 
 def test_what_a_machine_reports_is_signed(scene: MachineScene) -> None:
