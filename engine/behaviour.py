@@ -11,8 +11,6 @@ Rules for a behaviour:
 - For an empty batch it returns an empty batch at each output port. Its schemas are found in this way.
 - It keeps its memory in the given state and nowhere else.
 - If it writes outside, it is an `ActingBehaviour`, and writes nothing twice even if its batch is repeated.
-
-A `RefusingBehaviour` says itself which events it cannot take, so that the kernel need not search for them.
 """
 
 import importlib
@@ -257,23 +255,23 @@ class Refusal(NamedTuple):
     """An event that a behaviour cannot take."""
 
     at: int
-    """Its index among the events of the call."""
+    """The index of the event among those of the call."""
     reason: str
     traceback: str = ""
     """The lines of code that led there, for the owner of the code only."""
 
 
 class TakeOutcome(NamedTuple):
-    """What a behaviour makes of the events of a call."""
+    """The emission of a call, and the events that the behaviour refuses."""
 
     emission: PortEmission
     refusals: list[Refusal]
-    """In the order of events."""
+    """The refused events, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusingBehaviour:
-    """A stateless behaviour of one input and one output port; made by the task library."""
+    """A stateless behaviour of one input and one output port, which says itself which events it cannot take."""
 
     take: Callable[[pa.RecordBatch], TakeOutcome]
     owner: str

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from dags import AnyTaskType, Catalogue, Namespace, TaskType
@@ -42,22 +41,18 @@ def types_at(place: str) -> list[AnyTaskType | Namespace]:
     module, _, name = place.partition(":")
 
     def load() -> object:
-        return getattr(_module_of(module), name or "TYPES")
+        if not module.endswith(".py"):
+            return getattr(importlib.import_module(module), name or "TYPES")
+        path = Path(module).resolve()
+        # Another module may have its stem as its name.
+        spec = importlib.util.spec_from_file_location(f"task types in {path}", path)
+        assert spec is not None  # noqa: S101 - the name has Python's suffix
+        assert spec.loader is not None  # noqa: S101 - likewise
+        made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return getattr(made, name or "TYPES")
 
     return _offered(load, repr(place), "correct it, or use another place, such as tasks.py:TYPES")
-
-
-def _module_of(name: str) -> ModuleType:
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
-    path = Path(name).resolve()
-    # Another module may have its stem as its name.
-    spec = importlib.util.spec_from_file_location(f"task types in {path}", path)
-    assert spec is not None  # noqa: S101 - the name has Python's suffix
-    assert spec.loader is not None  # noqa: S101 - likewise
-    made = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 def _offered(load: Callable[[], Any], what: str, remedy: str) -> list[AnyTaskType | Namespace]:

@@ -107,7 +107,7 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def without_metadata(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same events, without metadata of their schema as a whole; fields keep theirs."""
+    """The events without the metadata of their schema; fields keep theirs."""
     return rows if rows.schema.metadata is None else rows.replace_schema_metadata(None)
 
 

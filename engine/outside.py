@@ -7,8 +7,6 @@ lists in a file of the root.
 **The vault** has the secrets of tenants, as encrypted files in the root. The manager writes them. A worker reads those
 that a config names, when it makes the behaviour. The key is also in the root, readable by its owner only. So it
 protects copies that leave the root, such as backups and copied folders.
-
-**`HostOutside`** puts these together with published code and the files of tenants; each worker makes one.
 """
 
 import json
@@ -182,7 +180,7 @@ DEPLOYMENT = "deployment"
 
 
 class HostOutside:
-    """Access to the outside world by the root's files; made by each worker."""
+    """Access to secrets, hosts, published code and the files of tenants, by a root; made by each worker."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

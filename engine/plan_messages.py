@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import networkx as nx
@@ -33,7 +34,7 @@ class EndsQuestion:
     """A question to a host: where some spools that it fills end by now."""
 
     asker: str
-    """Who asks; one name for each process."""
+    """A name that only the asking process has."""
     number: int
     streams: tuple[str, ...]
 
@@ -58,33 +59,28 @@ written_question: Callable[[EndsQuestion], bytes] = _QUESTION.dump_json
 written_entry: Callable[[Entry], bytes] = _ENTRY.dump_json
 read_entry: Callable[[bytes], Entry] = _ENTRY.validate_json
 read_answer: Callable[[bytes], EndsAnswer] = TypeAdapter(EndsAnswer).validate_json
-"""Raises ValueError."""
+"""Raises ValueError, as `read_entry` does."""
 
 
 def read_plan(text: bytes) -> Plan:
     """Read a plan from a message. Raises `RefusedPlan` with every reason."""
-    plan = _read(_PLAN, text, "the plan")
+    plan = _read(_PLAN, "the plan", text)
     if problems := tuple(_problems(plan)):
         raise RefusedPlan(f"version {plan.version} of job {plan.job!r} cannot be executed: {'; '.join(problems)}")
     return plan
 
 
-def read_cut(text: bytes) -> CutRequest:
-    """Read a request for a cut; raises `RefusedPlan`."""
-    return _read(_CUT, text, "the request for a cut")
-
-
-def read_question(text: bytes) -> EndsQuestion:
-    """Read a question for the ends of spools; raises `RefusedPlan`."""
-    return _read(_QUESTION, text, "the question for the ends of spools")
-
-
-def _read(adapter: TypeAdapter[_T], text: bytes, what: str) -> _T:
+def _read(adapter: TypeAdapter[_T], what: str, text: bytes) -> _T:
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
         details = (f"{'/'.join(map(str, wrong['loc'])) or 'all'}: {wrong['msg'].lower()}" for wrong in error.errors())
         raise RefusedPlan(f"{what} cannot be read: {'; '.join(details)}") from error
+
+
+read_cut: Callable[[bytes], CutRequest] = partial(_read, _CUT, "the request for a cut")
+read_question: Callable[[bytes], EndsQuestion] = partial(_read, _QUESTION, "the question for the ends of spools")
+"""Both raise `RefusedPlan`."""
 
 
 def _problems(plan: Plan) -> Iterator[str]:
@@ -160,9 +156,9 @@ def _problems_of_ends(plan: Plan) -> Iterator[str]:
     if len({ingress.origin for ingress in plan.ingress}) < len(plan.ingress):
         yield "two ingress streams stand for the same port of an instance; list it once"
     supplies = {(ingress.stream, str(declaring(ingress.supply, {}))) for ingress in plan.ingress}
-    if len({ingress.stream for ingress in plan.ingress}) < len(supplies):
+    if len(plan.streams) < len(supplies):
         yield "one stream has two supplies; give the streams different names"
-    running = {slot.instance for slot in plan.slots} | {ingress.instance for ingress in plan.ingress}
+    running = plan.instances
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
     for output in leaving:
         if output.instance not in running:

@@ -1,7 +1,6 @@
 """Trials of a task type on a few events, without a host: for examples, tests and authors of types."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from engine.kernel.task_bounds import Allowance, StateBound
 from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
 from engine.plan import Limits
 from engine.records.state import Staged
+from engine.tasks.expressions import KINDS_OF_VALUES
 
 Event: TypeAlias = Mapping[str, Any]
 At: TypeAlias = tuple[str, Event]
@@ -82,7 +82,6 @@ class Trial:
         }
         """The schema at each input port."""
         self.outputs = self.output_schemas()
-        """The schema at each output port."""
         self._taken = 0
 
     def output_schemas(self) -> dict[str, pa.Schema]:
@@ -137,7 +136,10 @@ def schemas_of(
 def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
     """Make a batch of events. Objects and lists become JSON text."""
     written = [
-        {name: _json(value) if isinstance(value, dict | list) else value for name, value in event.items()}
+        {
+            name: msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+            for name, value in event.items()
+        }
         for event in events
     ]
     for event in written:
@@ -149,17 +151,4 @@ def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
 def _kind(value: Any) -> Kind | None:
     if value is None:
         return None
-    return next((kind for type_, kind in _KINDS if isinstance(value, type_)), Kind.JSON)
-
-
-_KINDS: tuple[tuple[type, Kind], ...] = (
-    (bool, Kind.BOOLEAN),
-    (int, Kind.INTEGER),
-    (float, Kind.FLOAT),
-    (str, Kind.STRING),
-    (datetime, Kind.TIMESTAMP),
-)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return next((kind for type_, kind in KINDS_OF_VALUES.items() if isinstance(value, type_)), Kind.JSON)

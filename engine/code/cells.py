@@ -31,10 +31,9 @@ from engine.behaviour import count_elsewhere
 from engine.code.cell.confinement import exposing
 from engine.code.cell.parent import MOST_LINK_BYTES, Connected, Ending, Hello, Order, Wanted
 
-_MOST_OF_ONE_CELL = 64
+_MOST_CONNECTIONS = 64
 """The connections that code may ask for in one cell."""
-_MOST_SECONDS = 10.0
-"""The most time for one connection."""
+_CONNECT_SECONDS = 10.0
 _KEPT = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
@@ -55,7 +54,7 @@ class Connections:
         name = named(wanted.host, wanted.port)
         if name not in self._named:
             raise PermissionError(errno.EPERM, f"the module does not name {name} in 'connects', and connects there")
-        late = min(late, time.monotonic() + min(_MOST_SECONDS, wanted.seconds or _MOST_SECONDS))
+        late = min(late, time.monotonic() + min(_CONNECT_SECONDS, wanted.seconds or _CONNECT_SECONDS))
         error: OSError = TimeoutError(errno.ETIMEDOUT, f"{name} does not answer in time")
         for address in self._addresses(plain(wanted.host)):
             if (seconds := late - time.monotonic()) <= 0:
@@ -84,7 +83,7 @@ class CellLink:
         self._connected = connected
         self._own, self.other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._own.settimeout(0)
-        self._left = _MOST_OF_ONE_CELL
+        self._left = _MOST_CONNECTIONS
 
     def __enter__(self) -> Self:
         return self
@@ -155,7 +154,7 @@ def plain(host: str) -> str:
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from engine.code.cell.parent import main; main(sys.argv[2])"
 _BRAID = str(Path(engine.__file__).parents[1])
-"""Where Braid's code is: a folder, or an archive."""
+"""The folder or archive with Braid's code."""
 _ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
@@ -271,7 +270,7 @@ class _Parent:
             )
 
     def answer(self, seconds: float) -> bytes:
-        """Its next message; empty if it is gone or does not answer in time."""
+        """The next message of the parent; empty if it is gone or does not answer in time."""
         self._control.settimeout(seconds)
         try:
             return self._control.recv(_MOST_MESSAGE_BYTES)
@@ -308,7 +307,7 @@ class _Parent:
 
 
 def _exchanged(give: int, content: bytes, read: int, link: CellLink | None, seconds: float) -> bytes | None:
-    """What comes from one pipe until its end, while something is written to another; None if it is too much.
+    """Write to one pipe, and read another one to its end; None if too much comes.
 
     Meanwhile connections are made that the cell asks for. Both pipes are closed. The time is over only if the parent
     hangs too.

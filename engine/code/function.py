@@ -58,7 +58,7 @@ class Function:
 
     @cached_property
     def source(self) -> str:
-        """Its source, read once. Raises `NoCode`."""
+        """The source of the function, read once. Raises `NoCode`."""
         return read_source(self._path)
 
     @cached_property
@@ -71,7 +71,7 @@ class Function:
             return unloadable(failure(error, self.digest))
 
     def in_cell(self, events: pa.RecordBatch, late: float) -> CellEnd:
-        """Call it in a new cell, for some events one by one or as a batch."""
+        """Call the function in a new cell, for some events one by one or as a batch."""
         per = self._config.per
         request = CellRequest(
             digest=self.digest,
@@ -118,12 +118,11 @@ def ended(ending: CellEnd) -> Failure:
 
 
 class FunctionOutcome(NamedTuple):
-    """What a function makes of the events of a batch."""
+    """The outcome of a function for the events of a batch."""
 
     kept: Numbers
     """The indexes of the events that leave."""
     columns: list[pa.Array]
-    """Their output fields."""
     refusals: list[Refusal]
 
 
@@ -152,7 +151,7 @@ def refusal(at: int, why: Failure) -> Refusal:
 
 
 def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping[str, str]) -> FunctionOutcome:
-    """What was made of consecutive pieces of a batch, each given with the index of its first event."""
+    """The outcome of a whole batch, from those of its pieces, each given with the index of its first event."""
     if len(pieces) == 1 and not pieces[0][0]:
         return pieces[0][1]
     return FunctionOutcome(
@@ -210,7 +209,7 @@ def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutc
 
 
 class _EventBatch:
-    """The events of one batch, and what has become of them so far."""
+    """The events of one batch, and the outcomes so far."""
 
     def __init__(self, function: Function, events: pa.RecordBatch) -> None:
         self.outcomes: list[Outcome] = []
@@ -282,7 +281,7 @@ class _Unable(NamedTuple):
 
 
 def _batch(function: Function, events: pa.RecordBatch, *, vouched: bool) -> FunctionOutcome:
-    """What a function of a batch makes of events."""
+    """The outcome of events, by calls of a function of a batch."""
     seconds = float("inf") if vouched else FUNCTION_SECONDS
     late = time.monotonic() + seconds
     pieces: list[tuple[int, FunctionOutcome]] = []

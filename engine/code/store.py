@@ -130,9 +130,7 @@ class Voucher(msgspec.Struct, frozen=True, order=True, kw_only=True):
     """An operator's voucher for a function as a tenant published it; made by the manager, and looked up by workers."""
 
     owner: str
-    """The tenant."""
     digest: str
-    """The digest of the source."""
     entry: str
     per: str
 

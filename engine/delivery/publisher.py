@@ -53,7 +53,7 @@ class JobPublisher:
         self._clock = clock
         self._unsent: dict[int, int] = {}
         self._collected: list[PlainMessage] = []
-        """The messages of one batch, which are handed to the sender together."""
+        """The messages of one batch, which go to the sender together."""
         # The sender's thread fills it: a deque takes it without a lock.
         self._confirmed: deque[tuple[_Sent, float]] = deque()
 

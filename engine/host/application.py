@@ -2,10 +2,6 @@
 
 Plans are retained on each job's topic, so that a host that was away finds those that it should run. The main thread
 does one thing at a time: it takes up messages, follows records, looks after jobs and spools, and publishes news.
-
-`HostConnection` has one client for control messages and status, and one for what the jobs send. There are two, so that
-a backlog of events holds up no plan and no status. Streams are received over clients of their own, see
-`engine/host/reception.py`.
 """
 
 import json
@@ -52,7 +48,10 @@ _MOST_UNANSWERED = 100
 
 
 class HostConnection:
-    """The connection of one host."""
+    """The connection of one host, over which no stream is received.
+
+    One client has control messages and status, and one what jobs send, so that a backlog of events holds up no plan.
+    """
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ def host(  # noqa: PLR0913, PLR0917 - one for each argument and option
 
 
 def look_at_store(name: str, root: Path, url: str, *, restore: bool, accept_loss: bool) -> str:
-    """What will be restored from a store, in words. Raises ValueError for one that cannot be used."""
+    """Check the options of a store; what will be restored, in words. Raises ValueError if they cannot be used."""
     if not url:
         if restore or accept_loss:
             raise ValueError("--restore and --accept-loss are about a store; give --store as well")

@@ -234,7 +234,8 @@ def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
     for folder in islice(old, _MOST):
         with about(job=unquote(folder.path.name)):
             _attempt(folder.path, partial(_take_away, folder, swept, now))
-    spools = (path for path in sorted((root / "spools").glob("*/")) if _is_unread(path, now))
+    unread = (path for path in sorted((root / "spools").glob("*/")) if (unread_since(path) or now) < now - KEEPING)
+    spools = (path for path in unread if any((path / LOG).glob("0*")))
     for path in islice(spools, _MOST):
         _attempt(path, partial(_empty, path))
     _remove(swept)
@@ -253,11 +254,6 @@ def _attempt(path: Path, act: Callable[[], None]) -> None:
 def _is_old(folder: JobFolder, now: float) -> bool:
     stopped = folder.stopped_at()
     return stopped is not None and stopped < now - KEEPING and folder.cuts.is_empty()
-
-
-def _is_unread(spool: Path, now: float) -> bool:
-    since = unread_since(spool)
-    return since is not None and since < now - KEEPING and any((spool / LOG).glob("0*"))
 
 
 def _take_away(folder: JobFolder, swept: Path, now: float) -> None:

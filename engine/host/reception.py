@@ -357,7 +357,7 @@ class _StreamBetweenJobs:
         return self._among.client.is_subscribed([self._topic])
 
     def hurry(self, seconds: float) -> None:
-        """Nothing waits before it is received."""
+        """Do nothing: what comes between jobs is received at once."""
 
     def stop(self) -> None:
         if self._last is None:

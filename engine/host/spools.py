@@ -49,7 +49,7 @@ from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 MOST_REJECTED_KEPT = 3
 """Rejected events that are kept of a source, so that a flood of them makes no status large."""
 _LONGEST = 200
-"""Characters that are kept of such an event, and of its reason."""
+"""Characters that are kept of a rejected event, and of its reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Received:
     """The newest rejected ones, newest first."""
 
     def rejecting(self, event: str, reason: str, *, count: int, at: float) -> "Received":
-        """The same after more events were rejected, of which one is shown.
+        """The record after more events were rejected, of which one is shown.
 
         >>> Received(since=1.0).rejecting('{"t":"hot"}', "t is no number", count=2, at=3.0).newest
         (Rejected(at=3.0, event='{"t":"hot"}', reason='t is no number'),)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _DIGEST_BYTES = 16
-"""The length of a digest."""
 _KIND = "bloom1"
 _LARGEST_FILE = described.MOST_FILTER_BITS // 6 + 1_000
 """Bytes of a file with a model: base64 takes a byte for six bits."""
@@ -194,11 +193,7 @@ def _bloom_filter(config: described.BloomFilterConfig) -> Behaviour:
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
     """
     bloom = _bloom_for(config)
-
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-        return {"out": _looked_up(events, config, bloom)}
-
-    return behave
+    return lambda _port, events, _state: {"out": _looked_up(events, config, bloom)}
 
 
 def _looked_up(events: pa.RecordBatch, config: described.LookedUp, bloom: "Bloom") -> PortEmission:

@@ -68,7 +68,7 @@ def _senml_parse(config: described.SenmlParseConfig, events: pa.RecordBatch, _st
     """
     observed = config.observed
     rows = [_measured(config.field, text) for text in texts_of(events, config.field)]
-    entries_of = [_named(row) for _, row in rows]
+    entries_of = [{entry.n if entry.n is not None else row.bn: entry for entry in row.e} for _, row in rows]
     if config.per == "row":
         origin = None
         times = [time for time, _ in rows]
@@ -106,10 +106,6 @@ def _measured(field: str, text: str) -> tuple[int, _Row]:
         return milliseconds(time), row
     except (ValueError, OverflowError) as error:
         raise unfit(field, text, f"the row's time is {time!r}: {error}") from None
-
-
-def _named(row: _Row) -> dict[str | None, _Entry]:
-    return {entry.n if entry.n is not None else row.bn: entry for entry in row.e}
 
 
 def _value(entry: _Entry | None) -> float | str | bool | None:
@@ -333,7 +329,7 @@ def _written(name: str, value: Any) -> str | None:
 
 
 def _cells(config: described.CsvToSenmlConfig, field: str, events: pa.RecordBatch) -> list[Sequence[Any]]:
-    """Likewise, from the lines of CSV in a field."""
+    """The times, and the values of each measurement, from the lines of CSV in a field."""
     places = [config.columns.index(measurement.name) for measurement in config.measurements]
     numbers = [
         (place, measurement.name)

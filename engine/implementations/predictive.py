@@ -68,7 +68,7 @@ def _decision_tree_train(config: described.DecisionTreeTrainConfig) -> Behaviour
             )
         )
 
-    return _train(config, (config.label, _labels), fit)
+    return _train(config, lambda events: _labels(events, config.label), fit)
 
 
 def _linear_regression_train(config: described.LinearRegressionTrainConfig) -> Behaviour:
@@ -96,7 +96,7 @@ def _linear_regression_train(config: described.LinearRegressionTrainConfig) -> B
             )
         )
 
-    return _train(config, (config.target, _numbers), fit)
+    return _train(config, lambda events: _numbers(events, config.target), fit)
 
 
 def _lacking(type_: str, error: ImportError) -> NoBehaviour:
@@ -105,14 +105,13 @@ def _lacking(type_: str, error: ImportError) -> NoBehaviour:
 
 def _train(
     config: described.DecisionTreeTrainConfig | described.LinearRegressionTrainConfig,
-    target: tuple[str, Callable[[pa.RecordBatch, str], pa.Array]],
+    read_target: Callable[[pa.RecordBatch], pa.Array],
     fit: Callable[[Floats, list[Any]], str],
 ) -> Behaviour:
     """A behaviour that emits a model at every event that completes a window. Skips events with nulls."""
-    name, read_target = target
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        read = [*(_numbers(events, field) for field in config.fields), read_target(events, name)]
+        read = [*(_numbers(events, field) for field in config.fields), read_target(events)]
         present = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in read])
         known = np.flatnonzero(present)
         columns = [column.take(pa.array(known)).to_pylist() for column in read]

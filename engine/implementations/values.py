@@ -61,12 +61,12 @@ def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
 
 def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
     """Make a column of a kind from texts. Raises if one cannot be read."""
-    return _column(name, kind, texts, _OF_TEXT[kind])
+    return _column(name, kind, texts, _READERS[kind][0])
 
 
 def from_json(name: str, kind: Kind, values: Sequence[Any]) -> pa.Array:
     """Make a column of a kind from JSON values. Raises if one is of another kind."""
-    return _column(name, kind, values, _OF_JSON[kind])
+    return _column(name, kind, values, _READERS[kind][1])
 
 
 def number(value: Any) -> float:
@@ -157,28 +157,20 @@ def _refuse(*_: Any) -> Any:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_TEXT: Mapping[Kind, Callable[[str], Any]] = {
-    Kind.BOOLEAN: _boolean_text,
-    Kind.INTEGER: _integer_text,
-    Kind.FLOAT: number,
-    Kind.STRING: _string,
-    Kind.TIMESTAMP: _time_text,
-    Kind.JSON: _json_text,
+_READERS: Mapping[Kind, tuple[Callable[[str], Any], Callable[[Any], Any]]] = {
+    Kind.BOOLEAN: (_boolean_text, _boolean),
+    Kind.INTEGER: (_integer_text, _integer),
+    Kind.FLOAT: (number, _float),
+    Kind.STRING: (_string, _string),
+    Kind.TIMESTAMP: (_time_text, _time),
+    Kind.JSON: (_json_text, _json),
 }
-_OF_JSON: Mapping[Kind, Callable[[Any], Any]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.INTEGER: _integer,
-    Kind.FLOAT: _float,
-    Kind.STRING: _string,
-    Kind.TIMESTAMP: _time,
-    Kind.JSON: _json,
-}
+"""The functions that read a value of each kind from a text, and from a JSON value."""
 
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
-"""The column type of timestamps."""
 
 
 class Floating(NamedTuple):

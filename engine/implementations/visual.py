@@ -35,10 +35,8 @@ class _Line(NamedTuple):
 
 
 class _Picture(NamedTuple):
-    across: str
-    """The label of the horizontal axis."""
-    upward: str
-    """The label of the vertical axis."""
+    x_label: str
+    y_label: str
     lines: Sequence[_Line]
 
 
@@ -153,8 +151,8 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
             axes = figure.axes[0] if figure.axes else figure.add_axes((0.12, 0.13, 0.85, 0.83))
             for number, line in enumerate(picture.lines):
                 axes.plot(line.xs, line.ys, marker=".", gid=f"line-{number}")
-            axes.set_xlabel(_printable(picture.across))
-            axes.set_ylabel(_printable(picture.upward))
+            axes.set_xlabel(_printable(picture.x_label))
+            axes.set_ylabel(_printable(picture.y_label))
             if len(picture.lines) > 1:
                 axes.legend(axes.get_lines(), [_printable(line.name) for line in picture.lines])
             written = StringIO()

@@ -5,8 +5,6 @@ A host's jobs need some files besides its own: published code, secrets, and an i
 An operator may ask on an empty root that the machine's own host be restored from its store. The leader decides: as long
 as somebody carries the host, or has its files, nothing is restored. Once it orders that this machine carries the host,
 the files are fetched, and then the host begins.
-
-A host that runs has a thread of its own, and its files are sent to its peers.
 """
 
 import logging
@@ -15,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -32,7 +31,7 @@ from engine.replicas.store_objects import HigherTerm, NoStore, StoreDamaged, Sto
 from ring.fleet import STORE, HostReport
 
 _COMMON = (CODE_FOLDER, FILES, REACHABLE, VAULT_FOLDER, VAULT_KEY, VOUCHERS)
-"""What the manager writes, and tasks of any host read."""
+"""The files that the manager writes, and tasks of any host read."""
 
 
 def link_common(root: Path, common: Path) -> None:
@@ -131,11 +130,12 @@ class Restoration:
             self._thread.join(timeout=1.0)
 
     def _run(self, order: CarrierOrder, on_done: Callable[[], None]) -> None:
-        failures, trouble = 0, ""
-        while not self._stopping.is_set():
+        trouble = ""
+        for failures in count(1):
+            if self._stopping.is_set():
+                break
             try:
-                objects = StoreObjects(self._url, order.host)
-                restored = restore(objects, order.term, self._root, self._claim)
+                restored = restore(StoreObjects(self._url, order.host), order.term, self._root, self._claim)
             except HigherTerm as error:
                 why = f"{error}; so it is of another deployment, or the leader has forgotten what it was"
                 log.error("host %s is not restored: %s", order.host, why)  # noqa: TRY400 - the message says all
@@ -144,7 +144,6 @@ class Restoration:
                 if str(error) != trouble:
                     log.error("host %s is not restored yet: %s", order.host, error)  # noqa: TRY400 - as above
                 trouble = str(error)
-                failures += 1
                 self._stopping.wait(_BACK_OFF.after(failures))
             else:
                 log.info(

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from engine.spark.session import archive_of, find_spark, making_archive, start_s
 
 ARCHIVED_AFTER = 600.0
 """Seconds after which a machine has run long enough that it will be started again."""
+_LOOK = 1.0
+"""Seconds between two looks at the process that makes the archive."""
 _LOWEST = 19
 log = logging.getLogger("braid.host")
 
@@ -64,18 +65,13 @@ def archive_classes(stopping: threading.Event) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "engine.machines.class_archiver"], stdin=subprocess.DEVNULL, start_new_session=True
     )
-    over = threading.Event()
-
-    def end() -> None:
-        stopping.wait()
-        if not over.is_set():
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-
-    threading.Thread(target=end, name="ends the archiver", daemon=True).start()
-    if process.wait() and not stopping.is_set():
+    while process.poll() is None and not stopping.wait(_LOOK):
+        pass
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+    elif process.returncode:
         log.warning("classes were not archived, so Spark starts slowly each time; exit code %d", process.returncode)
-    over.set()
 
 
 def _recorded(classes: Path) -> tuple[str, str]:

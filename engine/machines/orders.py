@@ -1,6 +1,4 @@
-"""What the manager sends to machines: orders of who carries which host, and the files that tasks of any host read.
-
-A machine keeps each order durably before it acts on it, so that without a broker it still knows what it carries.
+"""Messages of the manager to machines: orders of who carries which host, and the files that tasks of any host read.
 
 The files are for machines without a common folder. They go over the broker, in retained parts, on topics that tenants
 cannot read. A list of all files, with their digests, comes last, and only by it they take effect: files that it does
@@ -75,7 +73,7 @@ class OrderStore:
         make_folder(self._folder)
 
     def keep(self, order: CarrierOrder) -> None:
-        """Keep an order durably. Only then may it be acted upon."""
+        """Keep an order durably, before anything acts upon it."""
         # It holds the peers' secrets.
         write_whole(self._folder / f"{quote(order.host, safe='')}.json", msgspec.json.encode(order), mode=0o600)
 
@@ -93,7 +91,7 @@ class OrderStore:
 _LIST = "list"
 _PART_BYTES = 512 * 1024
 _IS_THERE = b"="
-"""What each part begins with: the broker would take an empty one for none."""
+"""The first byte of each part: the broker would take an empty message for none."""
 _NAME = r"=[\w.~%-]+"
 _PATH = re.compile(
     rf"{CODE_FOLDER}/[0-9a-f]{{64}}\.py|{CODE_FOLDER}/wheels/[0-9a-f]{{64}}\.whl|{re.escape(VOUCHERS)}|{REACHABLE}"

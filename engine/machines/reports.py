@@ -1,4 +1,4 @@
-"""What a machine reports about itself and its hosts, signed with its key, over the connection that brings its orders.
+"""The reports of a machine and its hosts, signed with its key, over the connection that brings its orders.
 
 The signature keeps any other process from passing for the machine. The key lies in the root, so a machine whose disk
 is lost comes back with another one.
@@ -7,8 +7,7 @@ Orders are retained, so a new connection brings all of them again. An echo, whic
 that they have come. A machine that was held up, and whose hosts others may carry by now, asks for one before it
 connects as any of them.
 
-A report is published when something changes, and now and then. Hosts report the machine's CPU once, and its cores in
-equal parts.
+A report is published when something changes, and now and then.
 """
 
 import json
@@ -216,7 +215,7 @@ class MachineFigures:
         self._meter = CpuMeter()
 
     def figures(self, host: str, carried: Collection[str]) -> Mapping[str, Any]:
-        """The part that one of the carried hosts reports; the first of the machine's own reports the CPU of all."""
+        """The part of one carried host: all CPU by the first of the machine's own, and equal parts of the cores."""
         # A host begins before it is noted as carried.
         carried = {host, *carried}
         first = next((own for own in self._own if own in carried), None)

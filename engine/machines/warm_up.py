@@ -30,10 +30,7 @@ log = logging.getLogger("braid.host")
 
 
 def keep_warm(session: "SparkSession", stopping: threading.Event, is_cold: Callable[..., bool]) -> None:
-    """Warm a machine up whenever it is cold, until it stops.
-
-    `is_cold` says whether it is worth it; `begins` at the start of the machine.
-    """
+    """Warm a machine up whenever `is_cold` says that it is worth it; `begins` is true at the start of the machine."""
     begins = True
     while True:
         if is_cold(begins=begins):

@@ -65,7 +65,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     at: int
     data: bytes
     digest: bytes = b""
-    """Of the whole file, with its last piece."""
+    """The digest of the whole file, with its last piece."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 
 
 class PeerRefuses(ConnectionError):
-    """What keeps copies takes nothing from this owner, or cannot do its part for now."""
+    """The refusal of a peer or a store, which takes nothing from this owner, or cannot do its part for now."""
 
     def __init__(self, why: str, term: int = 0) -> None:
         super().__init__(why)
@@ -117,7 +117,7 @@ class PeerRefuses(ConnectionError):
 
 
 _FLIGHTS = 8
-"""More than either side sends in a handshake."""
+"""More messages than either side sends in a handshake."""
 log = logging.getLogger("braid.host")
 
 
@@ -182,7 +182,7 @@ class _Contexts:
 
 
 def tls_reason(error: OSError) -> str:
-    """What went wrong with TLS, in OpenSSL's words."""
+    """The reason of a failure of TLS, in OpenSSL's words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message.rstrip(".")
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -191,7 +191,7 @@ def tls_reason(error: OSError) -> str:
 
 
 def _versions(files: TlsFiles) -> list[tuple[int, int, int]]:
-    """What changes whenever a file does; a missing one has none."""
+    """The versions of the files that are there, which change whenever a file does."""
     versions = []
     for path in (files.certificate, files.key, files.authority):
         with suppress(OSError):
@@ -268,12 +268,12 @@ _MOST = 256 << 20
 """The longest frame: the names of all files of a host, which are removed at once."""
 _HELLO = b"braid copies 2\n"
 _TLS_HELLO = b"\x16"
-"""What it begins with over TLS."""
+"""The first byte of a connection over TLS."""
 _NONCE = 32
 _TLS_ALONE = b"this machine speaks TLS alone".ljust(_NONCE)
-"""Said in the place of a nonce."""
+"""The answer, in the place of a nonce, to those who begin without TLS."""
 _NO_TLS = b"this machine speaks no TLS".ljust(_NONCE)
-"""Said to those who begin with TLS; it is none, so that they give up at once."""
+"""The answer to those who begin with TLS; it is none, so that they give up at once."""
 _PATIENCE = 30.0
 """Seconds that the other side may say nothing, or take nothing."""
 _GREETING = 5.0

@@ -45,8 +45,7 @@ class ReplicatorClosed(CopiesEnded):
 class Replicator:
     """Keeps the files of one host at peers; called from any thread.
 
-    Peers count from the moment they are committed, or have everything, until they leave. What is at all that count
-    may be acted upon.
+    Peers count from the moment they are committed, or have everything, until they leave.
     """
 
     def __init__(  # noqa: PLR0913 - whose files, where they are, whom it notifies, and how and where else they go are six things
@@ -115,7 +114,7 @@ class Replicator:
                 self._check()
 
     def ship(self, folder: Path) -> None:
-        """Ask for what `settle` waits for."""
+        """Ask that the files in a folder be sent soon."""
         with self._news:
             if self._senders and not self._closed:
                 self._ask((folder,))

@@ -153,7 +153,7 @@ class LoggedFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LoggedRound(msgspec.Struct, frozen=True, array_like=True):
-    """All that a round changes."""
+    """The changes of a round."""
 
     files: list[LoggedFile]
     folders: list[str]

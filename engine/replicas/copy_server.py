@@ -67,7 +67,7 @@ class _HeldCopy:
         self.folder: CopyFolder | None = None
         self.owner: Channel | None = None
         self.trouble = ""
-        """What was last logged of it."""
+        """The trouble that was logged last."""
 
     def at(self, place: Path, step: Steps) -> CopyFolder:
         """The folder of the copy."""
@@ -114,7 +114,7 @@ class CopyServer:
         self._channels: set[Channel] = set()
         self._strangers = threading.Semaphore(_MOST_STRANGERS)
         self._refusal = ""
-        """The last one, so that a machine that tries again and again is logged once."""
+        """The refusal that was logged last, so that a machine that tries again and again is logged once."""
         self._closed = False
         self._socket = socket.create_server(listen)
         self.at = f"{listen[0]}:{self._socket.getsockname()[1]}"

@@ -37,7 +37,7 @@ from engine.replicas.file_kinds import digest_of, is_replaced, kind_of
 from engine.replicas.root_look import FileVersion, RootLook, Tree
 
 _PIECE_HEAD = 512
-"""What a piece counts for besides its bytes, so that one frame has not too many."""
+"""Bytes that a piece counts for besides its content, so that one frame has not too many."""
 _LONGEST_REST = 0.5
 """Seconds for which a copy that nobody counts on rests at most, after each frame."""
 _TICK = 50_000_000
@@ -291,11 +291,11 @@ log = logging.getLogger("braid.host")
 
 
 class Destination(Protocol):
-    """What takes copies; an equal one is the same."""
+    """A machine or store that takes copies; two that are equal are the same."""
 
     @property
     def machine(self) -> str:
-        """Its name."""
+        """The name of the machine, or the one that stands for a store."""
 
     def connect(self, host: str, root: Path, tls: CopyTls | None, on_answer: Callable[[], None]) -> CopyConnection:
         """Connect to it, for the copy of a host's root; `on_answer` is called whenever it shows that it is there."""
@@ -342,7 +342,7 @@ class PeerSender:
         self.known: Tree = {}
         """The files that it has; replaced as a whole."""
         self._had: Tree = {}
-        """What it had when it was last connected."""
+        """The files that it had when it was last connected."""
         self.left = self.sent = 0
         self.trouble = ""
         self.greeting = greeting

@@ -34,7 +34,7 @@ _COARSE = 2_000_000_000
 
 
 class FileVersion(NamedTuple):
-    """What tells a file from others of its name."""
+    """The properties that distinguish a file from others of its name."""
 
     size: int
     mtime_ns: int

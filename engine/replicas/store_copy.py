@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
@@ -64,17 +63,6 @@ MOST_ROUNDS = 64
 """Rounds after which a state is written."""
 
 
-@dataclass(slots=True, eq=False)
-class IncomingFile:
-    """A file of the next round, as far as it came."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    digest: bytes = b""
-    parts: list[StoredPart] = field(default_factory=list)
-
-
 class StoreWriter:
     """Writes what follows a state, in a sitting; used by one thread."""
 
@@ -91,22 +79,25 @@ class StoreWriter:
         """The rounds since the last state, and their bytes."""
         self._payloads: dict[str, bytes] = {}
         """Their contents, so that they need not be read again."""
-        self._payload = bytearray()
-        self._open: list[IncomingFile] = []
-        """The files with a part in the payload."""
+        self.forget()
         self._write_state()
         sitting.check()
 
-    def add(self, file: IncomingFile, data: bytes) -> None:
-        """Add a part to a file of the next round."""
-        if not data:
-            return
-        if self._payload and len(self._payload) + len(data) > PACK_BYTES:
-            self._flush()
-        file.parts.append(StoredPart("", len(self._payload), len(data)))
-        if not self._open or self._open[-1] is not file:
-            self._open.append(file)
-        self._payload += data
+    def take(self, piece: Piece) -> None:
+        """Take a file, or a part of one, for the next round."""
+        if piece.at == 0:
+            self.coming[piece.path] = StoredFile(piece.path, piece.size, piece.mtime_ns, b"", ())
+        if sum(part.size for part in self.coming[piece.path].parts) != piece.at:
+            raise Disconnected(f"a part of {piece.path} is missing at {piece.at}")
+        if self._payload and len(self._payload) + len(piece.data) > PACK_BYTES:
+            # The payload is written before its round.
+            name = self._pack(self._payload)
+            self.coming = {path: file.placed(name) for path, file in self.coming.items()}
+            self._payload = bytearray()
+        file = self.coming[piece.path]
+        parts = (*file.parts, StoredPart("", len(self._payload), len(piece.data))) if piece.data else file.parts
+        self.coming[piece.path] = msgspec.structs.replace(file, digest=piece.digest, parts=parts)
+        self._payload += piece.data
 
     def write(self, done: StoredRound) -> None:
         """Write a round. It counts if this does not raise."""
@@ -121,8 +112,10 @@ class StoreWriter:
         self._bytes += len(self._payload)
 
     def forget(self) -> None:
-        """Forget what was added for a round."""
-        self._payload, self._open = bytearray(), []
+        """Forget what came for a round."""
+        self._payload = bytearray()
+        self.coming: dict[str, StoredFile] = {}
+        """The files of the next round, as far as they came; a part in no object is in the payload."""
 
     @property
     def is_full(self) -> bool:
@@ -187,13 +180,6 @@ class StoreWriter:
         places = accumulate((part.size for part in parts), initial=0)
         return {part: StoredPart(name, at, part.size) for part, at in zip(parts, places, strict=False)}
 
-    def _flush(self) -> None:
-        """Write the payload before its round."""
-        name = self._pack(self._payload)
-        for file in self._open:
-            file.parts = [part if part.object else StoredPart(name, part.at, part.size) for part in file.parts]
-        self.forget()
-
     def _pack(self, payload: bytearray) -> str:
         self._packs += 1
         name = f"{PACKS}/{self.sitting.name}-{self._packs:010d}"
@@ -217,7 +203,6 @@ class StoreConnection:
         self._objects = objects
         self._root = root
         self._identity = identity
-        self._coming: dict[str, IncomingFile] = {}
         self._seen_at = 0.0
         self._hung_up = False
 
@@ -248,10 +233,10 @@ class StoreConnection:
         before = self._objects.sent
         with self._working():
             # Only between rounds: what was written for the next one is needed by nothing yet.
-            if self._writer.is_full and not self._coming:
+            if self._writer.is_full and not self._writer.coming:
                 self._writer.gather()
             for piece in sent.pieces:
-                self._take(piece)
+                self._writer.take(piece)
             if sent.commit is not None:
                 self._commit(sent.commit)
         return self._objects.sent - before
@@ -283,24 +268,12 @@ class StoreConnection:
                 "began anew; give another URL, or remove that folder if nobody needs it"
             )
 
-    def _take(self, piece: Piece) -> None:
-        if piece.at == 0:
-            self._coming[piece.path] = IncomingFile(piece.path, piece.size, piece.mtime_ns)
-        file = self._coming[piece.path]
-        if sum(part.size for part in file.parts) != piece.at:
-            raise Disconnected(f"a part of {piece.path} is missing at {piece.at}")
-        self._writer.add(file, piece.data)
-        file.digest = piece.digest
-
     def _commit(self, commit: Commit) -> None:
-        for path in commit.withdrawn:
-            self._coming.pop(path, None)
         writer = self._writer
+        for path in commit.withdrawn:
+            writer.coming.pop(path, None)
         done = StoredRound(
-            files=tuple(
-                StoredFile(file.path, file.size, file.mtime_ns, file.digest, tuple(file.parts))
-                for file in sorted(self._coming.values(), key=lambda file: kind_of(file.path))
-            ),
+            files=tuple(sorted(writer.coming.values(), key=lambda file: kind_of(file.path))),
             folders=tuple(commit.folders),
             removed=tuple(commit.removed),
             removed_folders=tuple(commit.removed_folders),
@@ -313,7 +286,6 @@ class StoreConnection:
             writer.sitting.check()
             self._seen_at = time.monotonic()
         writer.forget()
-        self._coming.clear()
 
 
 class StoreAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,10 +146,6 @@ class StoreObjects:
         self._on_answer()
 
 
-SITTING_LENGTH = 32
-"""The characters of the name of a sitting: a term, a number and a random name."""
-
-
 class StoredPart(msgspec.Struct, frozen=True, array_like=True):
     """A part of a file in an object; of all objects, rounds and packs have some."""
 
@@ -168,16 +164,21 @@ class StoredFile(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes
     parts: tuple[StoredPart, ...]
 
+    def placed(self, name: str) -> "StoredFile":
+        """The file, with those of its parts in an object that are in none yet."""
+        parts = (part if part.object else StoredPart(name, part.at, part.size) for part in self.parts)
+        return msgspec.structs.replace(self, parts=tuple(parts))
+
 
 class StoredClaim(msgspec.Struct, frozen=True):
-    """Who writes."""
+    """The claim of a machine to be the one that writes."""
 
     machine: str
     root: str
 
 
 class StoredRound(msgspec.Struct, frozen=True):
-    """What a round changes."""
+    """The changes of a round."""
 
     files: tuple[StoredFile, ...] = ()
     folders: tuple[str, ...] = ()
@@ -216,9 +217,7 @@ class StoredFiles:
             self._make(folder)
         for file in done.files:
             self._make(file.path.rpartition("/")[0])
-            self.files[file.path] = msgspec.structs.replace(
-                file, parts=tuple(part if part.object else StoredPart(name, part.at, part.size) for part in file.parts)
-            )
+            self.files[file.path] = file.placed(name)
         for path in done.removed:
             self.files.pop(path, None)
         for folder in done.removed_folders:
@@ -298,21 +297,28 @@ class LatestState:
     files: StoredFiles = field(default_factory=StoredFiles)
 
 
+def _split(name: str) -> tuple[str, int]:
+    """The sitting and the number in the name of an object."""
+    sitting, _, number = name.rpartition("-")
+    return sitting, int(number)
+
+
 def latest(objects: StoreObjects) -> LatestState:
     """Read the latest state from which a host could begin; else the latest one. Raises StoreDamaged."""
     states = list(objects.sizes(STATES))
     if not states:
         return LatestState()
     name = states[-1]
-    sitting, number = name[:SITTING_LENGTH], int(name[SITTING_LENGTH + 1 :])
+    sitting, number = _split(name)
     _, state = objects.get(f"{STATES}/{name}", StoredState)
     files, whole = StoredFiles(state.files, state.folders), state.whole
     fallen_back = None
     for round_name in objects.sizes(ROUNDS):
-        if round_name[:SITTING_LENGTH] != sitting or int(round_name[SITTING_LENGTH + 1 :]) <= number:
+        its_sitting, its_number = _split(round_name)
+        if its_sitting != sitting or its_number <= number:
             continue
         number += 1
-        if int(round_name[SITTING_LENGTH + 1 :]) != number:
+        if its_number != number:
             raise StoreDamaged(f"{objects.url}/{ROUNDS}/{sitting}-{number:010d} is missing")
         _, done = objects.get(f"{ROUNDS}/{round_name}", StoredRound)
         if done.portion and whole:

@@ -1,6 +1,7 @@
 """Code: a task that runs Python source which a tenant published."""
 
 import keyword
+from dataclasses import replace
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
@@ -82,7 +83,7 @@ class CodeConfig(Config):
 
 
 class ConnectingCodeConfig(CodeConfig):
-    """Likewise, and where it connects to."""
+    """Which source runs, on which fields, for whom, and what it connects to."""
 
     connects: Annotated[tuple[Target, ...], Field(min_length=1, max_length=_MOST_TARGETS)]
     """The hosts with ports that it may connect to, as far as tasks may at all."""
@@ -119,17 +120,13 @@ CODE = TaskType(
     normalise=_sorted,
 )
 
-CONNECTING_CODE = TaskType(
+CONNECTING_CODE = replace(
+    CODE,
     name="connecting_code",
     summary="Runs a function of a published Python source that connects to hosts outside.",
     config=ConnectingCodeConfig,
-    sets=lambda config: tuple(config.output.fields),
-    output_schema=_given,
-    reads=_reads,
     deterministic=False,
     effect=Effect.READS_OUTSIDE,
-    selectivity="at most one for one",
-    normalise=_sorted,
 )
 
 CODE_TYPES = (CODE, CONNECTING_CODE)

@@ -59,8 +59,6 @@ class NoopConfig(Config):
 
 NOOP = TaskType(name="noop", summary="Passes every event on unchanged.", config=NoopConfig, sets=sets_nothing)
 
-_OPMW = "opmw:"
-
 
 class StepConfig(PiVieteConfig):
     """The parameters of a workflow's step. Any are allowed, but only the number of iterations has an effect."""
@@ -79,9 +77,7 @@ def step_type(name: str) -> TaskType[StepConfig]:
     )
 
 
-OPMW = Namespace(_OPMW, lambda name: step_type(name) if name != _OPMW else None)
-
-_OPMW_JOIN = "opmw-join:"
+OPMW = Namespace("opmw:", lambda name: step_type(name) if name != "opmw:" else None)
 
 
 class JoinStepConfig(StepConfig):
@@ -116,4 +112,4 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
     )
 
 
-OPMW_JOIN = Namespace(_OPMW_JOIN, lambda name: join_step_type(name) if name != _OPMW_JOIN else None)
+OPMW_JOIN = Namespace("opmw-join:", lambda name: join_step_type(name) if name != "opmw-join:" else None)

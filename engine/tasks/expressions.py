@@ -227,9 +227,9 @@ def suited(node: Node, schema: Schema) -> Node:
 
 
 def typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
-    """Likewise, with the kind of the result, whatever it is."""
+    """The expression for events of a schema, with the kind of the result, whatever it is."""
     if isinstance(node, Value):
-        return node, _KINDS[type(node.value)]
+        return node, KINDS_OF_VALUES[type(node.value)]
     if isinstance(node, Name):
         return node, schema.fields[node.name]
     operands = [typed(operand, schema) for operand in node.operands]
@@ -279,13 +279,14 @@ def _moment(operand: Node, kind: Kind) -> tuple[Node, Kind]:
     return Value(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), Kind.TIMESTAMP
 
 
-_KINDS: dict[type, Kind] = {
+KINDS_OF_VALUES: dict[type, Kind] = {
     bool: Kind.BOOLEAN,
     int: Kind.INTEGER,
     float: Kind.FLOAT,
     str: Kind.STRING,
     datetime: Kind.TIMESTAMP,
 }
+"""The kinds of Python's values. A boolean is an integer too, so its type comes first."""
 _CALCULATES = frozenset({"+", "-", "*", "/", "minus"})
 _TAKES = {
     **dict.fromkeys(_CALCULATES, NUMBER),

@@ -203,7 +203,7 @@ class Members(_Sized):
 
     @property
     def bits(self) -> float:
-        """As above; a file may have a filter of any size that is allowed."""
+        """The size of the filter; that in a file may have any size that is allowed."""
         return super().bits if self.file is None else MOST_FILTER_BITS
 
     def sorted(self) -> Self:

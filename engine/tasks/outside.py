@@ -74,10 +74,6 @@ TABLE_INSERT = TaskType(
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes rows to a table. Null is written as NULL; NaN and infinities are refused.
-
-The names of written events go to the table `braid_written` of the same database, in the same transaction.
-"""
 
 
 class TableRangeQueryConfig(Config):
@@ -116,7 +112,6 @@ TABLE_RANGE_QUERY = TaskType(
     emission=Emission.MANY,
     selectivity="one event per row found",
 )
-"""Queries a table. A bound that is null is refused."""
 
 
 class BlobUploadConfig(Config):
@@ -145,7 +140,6 @@ BLOB_UPLOAD = TaskType(
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes blobs. The receipt is the blob's name. Null content and names that lead outside the folder are refused."""
 
 
 class BlobDownloadConfig(Config):
@@ -173,7 +167,6 @@ BLOB_DOWNLOAD = TaskType(
     effect=Effect.READS_OUTSIDE,
     deterministic=False,
 )
-"""Reads blobs. A missing or too large blob, and content that is not text, are refused."""
 
 
 class ZipFilesConfig(Config):
@@ -202,7 +195,6 @@ ZIP_FILES = TaskType(
     selectivity="one event per `files` events",
     gathers="files",
 )
-"""Packs files. Its state contains the files of the incomplete archive. Null is refused."""
 
 
 class MqttPublishConfig(Config):
@@ -219,7 +211,6 @@ MQTT_PUBLISH = TaskType(
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Publishes events. Each carries its number in the field `_number`, which is the same if the message is sent again."""
 
 
 class FileSinkConfig(Config):
@@ -237,7 +228,6 @@ FILE_SINK = TaskType(
     outputs=(),
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes files of JSON lines or Parquet. A receipt of each file is delivered as the dataflow's output."""
 
 
 class NullSinkConfig(Config):

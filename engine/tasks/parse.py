@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
@@ -40,7 +41,7 @@ class KeepingConfig(Config):
     """Fields to copy from the event that came in."""
 
     def kept(self) -> tuple[Read, ...]:
-        """The same, for a type's `reads`."""
+        """The fields that are copied, for a type's `reads`."""
         return listed("keep", self.keep)
 
 
@@ -148,13 +149,10 @@ JSON_PARSE = TaskType(
     output_schema=lambda config, inputs: _parsed(config, inputs, config.fields),
 )
 
-XML_PARSE = TaskType(
+XML_PARSE = replace(
+    JSON_PARSE,
     name="xml_parse",
     summary="Reads an XML document in each event. The elements and attributes that the config names become fields.",
-    config=FieldsConfig,
-    sets=lambda config: tuple(config.fields),
-    reads=_text_reads,
-    output_schema=lambda config, inputs: _parsed(config, inputs, config.fields),
 )
 
 

@@ -121,10 +121,6 @@ def read_model(text: str, kind: type[M], fields: Sequence[str]) -> M | None:
 Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 
 
-def _features(fields: tuple[str, ...]) -> tuple[Read, ...]:
-    return listed("fields", fields, NUMBER)
-
-
 def _model(_config: Config, _inputs: Schemas) -> Schemas:
     return {"out": Schema.of(model=Kind.STRING)}
 
@@ -153,7 +149,7 @@ DECISION_TREE_TRAIN = TaskType(
     gathers="window",
     config=DecisionTreeTrainConfig,
     reads=lambda config: (
-        *_features(config.fields),
+        *listed("fields", config.fields, NUMBER),
         Read(at="label", field=config.label, kinds=frozenset({Kind.STRING})),
     ),
     output_schema=_model,
@@ -176,7 +172,10 @@ LINEAR_REGRESSION_TRAIN = TaskType(
     selectivity="one event per `window` events",
     gathers="window",
     config=LinearRegressionTrainConfig,
-    reads=lambda config: (*_features(config.fields), Read(at="target", field=config.target, kinds=NUMBER)),
+    reads=lambda config: (
+        *listed("fields", config.fields, NUMBER),
+        Read(at="target", field=config.target, kinds=NUMBER),
+    ),
     output_schema=_model,
     state=State.STREAM,
     state_change=FieldFates(window=StateFate.KEPT),
@@ -198,7 +197,7 @@ class _ModelConfig(Config):
 
     def reads(self) -> tuple[Read, ...]:
         """The fields that are read at both ports."""
-        return *_features(self.fields), Read(at="model", field=self.model, kinds=TEXT, port="model")
+        return *listed("fields", self.fields, NUMBER), Read(at="model", field=self.model, kinds=TEXT, port="model")
 
     @model_validator(mode="after")
     def _begins_with_its_kind(self) -> Self:

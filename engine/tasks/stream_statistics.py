@@ -27,7 +27,7 @@ def key_reads(config: HasKey) -> tuple[Read, ...]:
 
 
 def key_of(config: HasKey) -> Key:
-    """The same, for a type's `key_fields`."""
+    """The fields of the key, for a type's `key_fields`."""
     return config.by
 
 

@@ -14,27 +14,20 @@ import pyarrow.compute as pc
 
 from engine.code.cell.calls import WrongOutput
 
-_TYPES: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "integer": pa.int64(),
-    "float": pa.float64(),
-    "string": pa.string(),
-    "timestamp": pa.timestamp("ms", tz="UTC"),
-    "json": pa.string(),
-}
 _TEXTS = (pa.types.is_string, pa.types.is_large_string)
-_FITTING: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-    "boolean": (pa.types.is_boolean,),
-    "integer": (pa.types.is_integer,),
-    "float": (pa.types.is_integer, pa.types.is_floating),
-    "string": _TEXTS,
-    "timestamp": (pa.types.is_timestamp,),
-    "json": _TEXTS,
+_TYPES: Mapping[str, tuple[pa.DataType, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    "boolean": (pa.bool_(), (pa.types.is_boolean,)),
+    "integer": (pa.int64(), (pa.types.is_integer,)),
+    "float": (pa.float64(), (pa.types.is_integer, pa.types.is_floating)),
+    "string": (pa.string(), _TEXTS),
+    "timestamp": (pa.timestamp("ms", tz="UTC"), (pa.types.is_timestamp,)),
+    "json": (pa.string(), _TEXTS),
 }
+"""The type of the columns of each kind, and the checks of which one has to hold for a column that becomes one."""
 
 
 class BatchOutcome(NamedTuple):
-    """What the function gives for a batch."""
+    """The output of a function for a batch."""
 
     columns: list[pa.Array]
     """The declared output fields, a row for each event that it got."""
@@ -99,10 +92,11 @@ def _column(output: pa.RecordBatch, name: str, kind: str) -> pa.Array:
     if name not in output.schema.names:
         raise WrongOutput(f"it does not return the field {name!r}, which it declares")
     column = output.column(name)
-    if not pa.types.is_null(column.type) and not any(fits(column.type) for fits in _FITTING[kind]):
+    type_, checks = _TYPES[kind]
+    if not pa.types.is_null(column.type) and not any(fits(column.type) for fits in checks):
         raise WrongOutput(f"the field {name!r} should be of kind {kind}, and is {column.type}")
     try:
-        column = column.cast(_TYPES[kind])
+        column = column.cast(type_)
         if kind == "json":
             for text in column.to_pylist():
                 if text is not None:

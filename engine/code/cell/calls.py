@@ -104,7 +104,7 @@ _MOST_FRAMES = 20
 
 
 class Failure(NamedTuple):
-    """What went wrong with an event, or with a whole batch."""
+    """The failure of a function at an event, or at a whole batch."""
 
     error: str
     """The type of the error."""
@@ -176,9 +176,7 @@ class EventCalls:
 
     def outcomes(self, count: int, columns: Sequence[Sequence[Any]]) -> Iterator[Outcome]:
         """The outcome of each event, in order; the columns are those of the input fields."""
-        rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True) if columns else iter([()] * count)
-        for row in rows:
-            yield self._outcome(row)
+        return map(self._outcome, zip(*columns, strict=True) if columns else [()] * count)
 
     def _outcome(self, row: tuple[Any, ...]) -> Outcome:
         event: dict[str, Any] = dict(zip(self._names, row, strict=True))

@@ -31,12 +31,12 @@ _ALLOWED = {
     "exit_group": 231, "openat": 257, "newfstatat": 262, "readlinkat": 267, "faccessat": 269, "set_robust_list": 273,
     "getrandom": 318, "statx": 332, "rseq": 334, "faccessat2": 439,
 }  # fmt: skip
-"""By the numbers of x86-64."""
+"""The calls with their numbers on x86-64."""
 _ON_SOCKETS = {
     "poll": 7, "select": 23, "recvfrom": 45, "recvmsg": 47, "shutdown": 48, "getsockname": 51, "getpeername": 52,
     "pselect6": 270, "ppoll": 271,
 }  # fmt: skip
-"""What code that connects may do besides."""
+"""The further calls of code that connects."""
 _SENDTO, _IOCTL = 44, 16
 _ADDRESS_OF_SENDTO, _FLAGS_OF_SENDTO, _REQUEST_OF_IOCTL = 4, 3, 1
 _FAST_OPEN, _SET_NONBLOCKING = 0x20000000, 0x5421
@@ -66,7 +66,7 @@ _SENDING = [
     (_RETURN, 0, 0, _DENY),
     (_RETURN, 0, 0, _ALLOW),
 ]
-"""Sends to whom a socket is connected to. What is no sending goes on after it."""
+"""Allows to send on a connected socket; other calls go on after it."""
 _UNBLOCKING = [
     (_EQUAL, 0, 4, _IOCTL),
     _argument(_REQUEST_OF_IOCTL),
@@ -74,7 +74,7 @@ _UNBLOCKING = [
     (_RETURN, 0, 0, _DENY),
     (_RETURN, 0, 0, _ALLOW),
 ]
-"""Sets whether a socket waits. Likewise."""
+"""Allows to set whether a socket waits; other calls go on after it."""
 
 
 class CannotConfine(RuntimeError):

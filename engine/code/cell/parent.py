@@ -76,7 +76,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     seconds: float | None
-    """How long it would wait for it."""
+    """The time for which the code would wait for it."""
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[list[Any]] = []
     """The values of the input fields, if the function takes events."""
     batch: bytes = b""
-    """They as an Arrow stream, if it takes batches."""
+    """The same values as an Arrow stream, if it takes batches."""
 
 
 def work(request: bytes, results: int, progress: mmap.mmap) -> None:

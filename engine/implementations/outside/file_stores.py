@@ -204,9 +204,7 @@ class OpenedFolder:
     system: Any
     """The fsspec file system."""
     path: str
-    """The path in the file system."""
     renames: bool
-    """As in its kind."""
     hosts: tuple[str, ...]
     """The hosts that the secret names. Hosts of a cloud are known to its file system."""
 

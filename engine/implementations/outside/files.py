@@ -28,7 +28,8 @@ from engine.tasks import outside as described
 def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
     """A blob without a name is named by its content. A blob with a name replaces the one of the same name.
 
-    A repeated batch writes the same blobs in the same order, so it has no further effect.
+    The receipt is the blob's name. Null content and names that lead outside the folder are refused. A repeated batch
+    writes the same blobs in the same order, so it has no further effect.
 
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
@@ -55,7 +56,7 @@ def _blob_upload(config: described.BlobUploadConfig) -> Behaviour:
 
 
 def _blob_download(config: described.BlobDownloadConfig) -> Behaviour:
-    """A blob that several events name is read once per call.
+    """A blob that several events name is read once per call. One that is missing, too large or no text is refused.
 
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
@@ -93,7 +94,9 @@ _WAITING = ("waiting",)
 
 
 def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
-    """Emits an archive at the event that completes it. Two files of the same name are both in it.
+    """Emits an archive at the event that completes it. Two files of the same name are both in it. Null is refused.
+
+    The state is the files of the incomplete archive.
 
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
     >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
@@ -111,18 +114,14 @@ def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: 
             archives.append({"archive": base64.b64encode(_zipped(files)).decode(), "files": len(files)})
             ends.append(at)
             files = []
-    _keep_waiting(state, files, before, anew=bool(ends))
-    return PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))
-
-
-def _keep_waiting(state: Staged, files: Sequence[tuple[str, bytes]], before: int, *, anew: bool) -> None:
-    """Keep the files that wait. Earlier ones are already kept, unless they have left."""
-    for place in range(0 if anew else before, len(files)):
+    # The earlier ones are kept already, unless they have left.
+    for place in range(0 if ends else before, len(files)):
         state.put((place,), files[place])
     for place in range(len(files), before):
         state.delete((place,))
     if len(files) != before:
         state.put(_WAITING, len(files))
+    return PortEmission(pa.RecordBatch.from_pylist(archives, schema=_ARCHIVES), np.array(ends, np.int64))
 
 
 def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
@@ -143,7 +142,9 @@ _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
 
 
 def _file_sink(config: described.FileSinkConfig) -> Behaviour:
-    """A repeated batch has the same events, so its file replaces the earlier one.
+    """A receipt of each file is delivered as the dataflow's output.
+
+    A repeated batch has the same events, so its file replaces the earlier one.
 
     >>> folder = TemporaryDirectory()
     >>> to = {"place": "readings", "owner": "ann"}
@@ -196,6 +197,8 @@ _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
 
 def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
     """Events are passed on at once. Their messages are sent after the batch is recorded.
+
+    Each carries its number in the field `_number`, which is the same if the message is sent again.
 
     >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
     [{'model': 7, 'receipt': 'ann/models#:0.0'}]

@@ -63,10 +63,13 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
         """A connection whose work is committed as a whole, or not at all."""
+        guard: AbstractContextManager[object] = nullcontext()
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
+        else:
+            guard = guarded(self._where, [str(self._engine.url.host)])
         try:
-            with self._guarded(), self._engine.begin() as connection:
+            with guard, self._engine.begin() as connection:
                 yield connection
         except HostBarred as barred:
             raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {barred}") from None
@@ -76,9 +79,6 @@ class Database:
             raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_reason(error)}") from None
         except exc.SQLAlchemyError as error:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
-
-    def _guarded(self) -> AbstractContextManager[object]:
-        return nullcontext() if isinstance(self._where, Place) else guarded(self._where, [str(self._engine.url.host)])
 
 
 def _engine(where: described.Where) -> sa.Engine:
@@ -158,10 +158,10 @@ _AT_ONCE = 500
 
 
 def _table_insert(config: described.TableInsertConfig) -> Behaviour:
-    """Writes rows and the names of their events in one transaction. Skips events whose names are already there.
+    """Writes rows in one transaction with the names of their events, which go to the table `braid_written`.
 
-    If two workers run the same batch at the same time, one of them fails on the names that the other wrote, and tries
-    again.
+    Skips events whose names are already there. Null is written as NULL; NaN and infinities are refused. If two workers
+    run the same batch at the same time, one of them fails on the names that the other wrote, and tries again.
 
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
@@ -223,7 +223,7 @@ def _in_batches(connection: sa.Connection, target: sa.Table, rows: Sequence[Mapp
 
 
 def _table_range_query(config: described.TableRangeQueryConfig) -> Behaviour:
-    """Rows are ordered by the column, then by the other columns.
+    """Rows are ordered by the column, then by the other columns. A bound that is null is refused.
 
     >>> folder = TemporaryDirectory()
     >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}
