@@ -32,7 +32,7 @@ def begin_log(*, as_json: bool | None = None) -> None:
     else:
         os.environ.pop(_FORMAT, None)
     handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
-    handler.setFormatter(_Lines() if as_json else _Sentences())
+    handler.setFormatter(_Lines() if as_json else _Sentences("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
@@ -74,7 +74,7 @@ def named(event: str, **parts: Any) -> dict[str, Any]:
 
 def problem(code: str, error: Exception) -> dict[str, Any]:
     """The `extra` of the message with the reason for which a command ends."""
-    return {_FIELDS: {"event": "failed", "problem": {"code": code, "detail": str(error)}}}
+    return named("failed", problem={"code": code, "detail": str(error)})
 
 
 class _Lines(logging.Formatter):
@@ -93,9 +93,6 @@ class _Lines(logging.Formatter):
 
 
 class _Sentences(logging.Formatter):
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
-
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
         parts = " ".join(f"{name}={value}" for name, value in log_context().items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

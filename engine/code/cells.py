@@ -50,7 +50,6 @@ class Connections:
         return CellLink(self._connected)
 
     def _connected(self, wanted: Wanted, late: float) -> socket.socket:
-        """A connected socket. Raises OSError."""
         name = named(wanted.host, wanted.port)
         if name not in self._named:
             raise PermissionError(errno.EPERM, f"the module does not name {name} in 'connects', and connects there")

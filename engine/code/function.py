@@ -222,7 +222,6 @@ class _EventBatch:
         self._late = time.monotonic() + FUNCTION_SECONDS
 
     def work_off(self) -> None:
-        """Find the outcome of every event."""
         rest = Failure("CodeEnded", f"the process of {MOST_ENDS} earlier events of the batch ended before its time")
         while (first := len(self.outcomes)) < self._until:
             if (blamed := self._blamed.get(first)) is not None:

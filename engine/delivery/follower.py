@@ -132,10 +132,9 @@ class Follower:
 
     def needed_from(self) -> dict[str, int]:
         """For each stream the position from which this job may still need its events."""
-        kept = [header for header in self._headers if header.batch > self.so_far.batch - REWIND]
-        if not kept:
+        if (oldest := self._oldest_to_run()) is None:
             return {}
-        needed = dict(kept[0].start.at)
+        needed = dict(oldest.start.at)
         for cut in self._folder.cuts.all():
             for stream, position in cut.positions.items():
                 needed[stream] = min(needed.get(stream, position), position)
@@ -143,7 +142,11 @@ class Follower:
 
     def oldest_entry_to_run(self) -> int:
         """The oldest entry of the log of plans that Spark may still run."""
-        return next((header.start.entry for header in self._headers if header.batch > self.so_far.batch - REWIND), 0)
+        return 0 if (oldest := self._oldest_to_run()) is None else oldest.start.entry
+
+    def _oldest_to_run(self) -> Header | None:
+        """The oldest record whose batch Spark may run again."""
+        return next((header for header in self._headers if header.batch > self.so_far.batch - REWIND), None)
 
     def oldest_recorded_entry(self) -> int:
         """The oldest entry of the log of plans that any record begins with; 0 if there is none yet."""

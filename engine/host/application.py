@@ -398,7 +398,6 @@ class SparkHost:
         later.start()
 
     def _look(self) -> None:
-        """Do what is due at every beat."""
         self._jobs.look()
         if self._jobs.stuck:
             self._stopping.set()

@@ -182,7 +182,6 @@ class HostJobs:
         return self._needed_streams()
 
     def _folders(self) -> list[JobFolder]:
-        """The folders of all hosts' jobs."""
         return [JobFolder(path) for path in sorted((self._parts.root / "jobs").glob("*"))]
 
     def _folders_of_host(self) -> Iterator[tuple[JobFolder, list[Plan]]]:

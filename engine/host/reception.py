@@ -186,7 +186,6 @@ class _Received:
         """Whether it has stopped receiving."""
         self._failed = False
         """Whether its spool could not be filled: what comes now stays at the broker until it is supplied again."""
-        self._thread = host.threads[_place(stream)]
         self._working = threading.Lock()
         """Held while messages are spooled and acknowledged."""
 
@@ -195,14 +194,15 @@ class _Received:
             host.on_unread(unread)
             on_unread(unread)
 
+        deliver = partial(host.threads[_place(stream)].deliver, self._work)
         self._client = host.client(
             host.client_id(stream),
             # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
-            on_messages=self._deliver,
-            on_connection=self._reconnected,
+            on_messages=deliver,
+            on_connection=partial(deliver, [None]),
             on_new_session=self._session_began,
-            on_disconnection=self._reconnected,
+            on_disconnection=partial(deliver, [None]),
             grouping=lambda before: fetch_wait(due(next_batch_after(before)), now=host.clock.passed(), before=before),
         )
         self._receiver = Receiver(
@@ -260,13 +260,6 @@ class _Received:
     def _fail(self, error: Exception) -> None:
         log.error("topic %s: %s", self._topics[0], error)
         self._on_trouble(f"{type(error).__name__}: {error}")
-
-    # Callbacks rather than the receiver's own methods, because the client is made before it.
-    def _deliver(self, messages: Sequence[Message]) -> None:
-        self._thread.deliver(self._work, messages)
-
-    def _reconnected(self) -> None:
-        self._thread.deliver(self._work, [None])
 
     def _session_began(self) -> None:
         try:

@@ -254,12 +254,12 @@ class HostSpools:
 
     def _declare_common(self, supply: _Supply, ingress: Ingress) -> None:
         """Have a stream declare only what all that read it do: all else is spooled as it came, and read by each."""
-        here, there = supply.ingress.supply, ingress.supply
-        if not isinstance(here, Subscribed) or not isinstance(there, Subscribed):
+        present, other = supply.ingress.supply, ingress.supply
+        if not isinstance(present, Subscribed) or not isinstance(other, Subscribed):
             return
-        common = {name: kind for name, kind in here.fields.items() if there.fields.get(name) == kind}
-        if len(common) < len(here.fields):
-            supply.ingress = replace(supply.ingress, supply=declaring(here, common))
+        common = {name: kind for name, kind in present.fields.items() if other.fields.get(name) == kind}
+        if len(common) < len(present.fields):
+            supply.ingress = replace(supply.ingress, supply=declaring(present, common))
             # The broker keeps what comes until it is supplied again.
             self._close(supply)
 
@@ -374,7 +374,13 @@ class HostSpools:
             )
         except LeaseTaken:
             return
-        reject = partial(self._reject, supply)
+
+        def reject(unread: Unread | Unfit) -> None:
+            # From the one thread that fills the spool.
+            supply.received = supply.received.rejecting(
+                unread.event, unread.reason, count=unread.count, at=self._clock.now()
+            )
+
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
                 raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema, retained=subscribed.retained)
@@ -391,12 +397,6 @@ class HostSpools:
                 return
         supply.reception = self._receiver.begin(
             stream, feeds, due=partial(self._due, stream), on_unread=reject, on_trouble=supply.fail
-        )
-
-    def _reject(self, supply: _Supply, unread: Unread | Unfit) -> None:
-        """Count what is rejected of a stream; from the one thread that fills its spool."""
-        supply.received = supply.received.rejecting(
-            unread.event, unread.reason, count=unread.count, at=self._clock.now()
         )
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:

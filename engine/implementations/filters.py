@@ -37,7 +37,6 @@ def _digest(value: str) -> bytes:
 
 
 def _digest_number(digest: bytes) -> int:
-    """A digest as a number for filters."""
     return int.from_bytes(digest, "big", signed=True)
 
 

@@ -276,17 +276,13 @@ def _applied(
     return behave
 
 
-def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any, ...], str], str | None]:
-    """The transform for other fields: drops a model that needs a field which the task no longer reads."""
-
-    def usable(_old: _AnyPredictor, new: _AnyPredictor, _key: tuple[Any, ...], text: str) -> str | None:
-        try:
-            described.read_model(text, kind, new.fields)
-        except ValueError:
-            return None
-        return text
-
-    return usable
+def _usable(_old: _AnyPredictor, new: _AnyPredictor, _key: tuple[Any, ...], text: str) -> str | None:
+    """The state for other fields, without a model that needs a field which the task no longer reads."""
+    try:
+        described.read_model(text, new.kind, new.fields)
+    except ValueError:
+        return None
+    return text
 
 
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
@@ -334,11 +330,11 @@ def _finite(events: pa.RecordBatch, name: str, values: Floats, present: Flags) -
 
 
 decision_tree_classify = Implementation(
-    type=described.DECISION_TREE_CLASSIFY, make=_decision_tree_classify, transform=_usable(described.DecisionTree)
+    type=described.DECISION_TREE_CLASSIFY, make=_decision_tree_classify, transform=_usable
 )
 error_estimate = Implementation(type=described.ERROR_ESTIMATE, make=_error_estimate)
 linear_regression_predict = Implementation(
     type=described.LINEAR_REGRESSION_PREDICT,
     make=_linear_regression_predict,
-    transform=_usable(described.LinearRegression),
+    transform=_usable,
 )

@@ -118,16 +118,12 @@ def _boolean_text(text: str) -> bool:
     return text == "true" if text in {"true", "false"} else _refuse()
 
 
-def _boolean(value: Any) -> bool:
-    return value if isinstance(value, bool) else _refuse()
+def _of_type(type_: type) -> Callable[[Any], Any]:
+    return lambda value: value if isinstance(value, type_) else _refuse()
 
 
 def _float(value: Any) -> float:
     return number(value) if isinstance(value, int | float) else _refuse()
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else _refuse()
 
 
 def _time(value: Any) -> int:
@@ -158,10 +154,10 @@ def _refuse(*_: Any) -> Any:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READERS: Mapping[Kind, tuple[Callable[[str], Any], Callable[[Any], Any]]] = {
-    Kind.BOOLEAN: (_boolean_text, _boolean),
+    Kind.BOOLEAN: (_boolean_text, _of_type(bool)),
     Kind.INTEGER: (_integer_text, _integer),
     Kind.FLOAT: (number, _float),
-    Kind.STRING: (_string, _string),
+    Kind.STRING: (_of_type(str), _of_type(str)),
     Kind.TIMESTAMP: (_time_text, _time),
     Kind.JSON: (_json_text, _json),
 }

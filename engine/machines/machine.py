@@ -60,8 +60,9 @@ class Machine:
         self._own = own_hosts(name, options.hosts)
         self._root = MachineRoot(root, name, common=common, is_shared=copies is None and not store)
         self._session = session
-        there = partial(SparkHost, address=address, session=session)
-        self._new_host = partial(there, behaviours=behaviours, tags=options.tags, image=image)
+        self._new_host = partial(
+            SparkHost, address=address, session=session, behaviours=behaviours, tags=options.tags, image=image
+        )
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._news: SimpleQueue[CarrierOrder] = SimpleQueue()
         """Orders that were not obeyed yet."""

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_bytes
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -175,8 +175,7 @@ class CopyTls:
             return self._contexts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contexts:
+class _Contexts(NamedTuple):
     owner: ssl.SSLContext
     peer: ssl.SSLContext
 
@@ -241,15 +240,12 @@ def _context(protocol: int, files: TlsFiles) -> ssl.SSLContext:
 
 def _prove(files: TlsFiles, contexts: _Contexts, host: str = "") -> None:
     """Have both ends of this machine shake hands: what they do not accept, others do not either."""
-    owner = contexts.owner
+    owner, peer = contexts
     if not host:
         owner = _context(ssl.PROTOCOL_TLS_CLIENT, files)
         owner.check_hostname = False
     forth, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        owner.wrap_bio(back, forth, server_hostname=host or None),
-        contexts.peer.wrap_bio(forth, back, server_side=True),
-    ]
+    ends = [owner.wrap_bio(back, forth, server_hostname=host or None), peer.wrap_bio(forth, back, server_side=True)]
     for end in ends * _FLIGHTS:
         try:
             end.do_handshake()

@@ -70,7 +70,6 @@ class _HeldCopy:
         """The trouble that was logged last."""
 
     def at(self, place: Path, step: Steps) -> CopyFolder:
-        """The folder of the copy."""
         if self.folder is None or self.folder.place != place:
             self.folder = CopyFolder(place, step=step)
             self.least = max(self.least, self.folder.term)
@@ -173,9 +172,8 @@ class CopyServer:
                     threading.Event().wait(0.1)
                 continue
             if self._strangers.acquire(blocking=False):
-                threading.Thread(
-                    target=self._greet, args=(connection, came_from[0]), name="takes a copy", daemon=True
-                ).start()
+                arguments = (connection, came_from[0])
+                threading.Thread(target=self._greet, args=arguments, name="takes a copy", daemon=True).start()
             else:
                 connection.close()
 

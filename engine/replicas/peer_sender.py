@@ -212,8 +212,8 @@ class CopyLine:
         """The parts of a file. Raises FileNotFoundError if it is not there any more."""
         handle = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, "rb", buffering=0) as file:
-            now, there = time.time_ns(), os.fstat(handle)
-            if (there.st_size, there.st_mtime_ns, there.st_ino) != version:
+            now, file_stat = time.time_ns(), os.fstat(handle)
+            if (file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ino) != version:
                 raise FileNotFoundError(path)
             if now - version.mtime_ns < _TICK and is_replaced(path):
                 self._unsure.add(path)

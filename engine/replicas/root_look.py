@@ -198,14 +198,12 @@ class RootLook:
                 continue
             self._note(entity, early)
             if entity.startswith("jobs/"):
-                needs = self._needs.needs_of(entity)
-                if needs is None:
+                if (needs := self._needs.needs_of(entity)) is None:
                     return None
                 waiting += needs.jobs
         return self._look(early, kept, known, whole=False)
 
     def _note(self, folder: str, early: Tree) -> None:
-        """Note all files in a folder and in the folders in it."""
         seen = self._folders.seen(folder)
         if folder.count("/") == 1:
             lease = seen.files.get(_LEASE)
@@ -242,8 +240,7 @@ class RootLook:
                     early[inner] = {}
                     heappush(late, (_turn(inner), inner))
             if not whole and folder.endswith("/plans"):
-                needs = self._needs.needs_of(folder.removesuffix("/plans"))
-                if needs is None:
+                if (needs := self._needs.needs_of(folder.removesuffix("/plans"))) is None:
                     return None
                 for spool in needs.spools - kept:
                     kept.add(spool)
@@ -279,8 +276,7 @@ class RootLook:
         mark, log = look[spool].get(_MARK), look.get(f"{spool}/log", {})
         if mark is None:
             return True
-        agreed = self._agreed.get(spool)
-        if agreed is not None and agreed[0] is log and agreed[1] == mark:
+        if (agreed := self._agreed.get(spool)) is not None and agreed[0] is log and agreed[1] == mark:
             return True
         if not log:
             return noted.get(spool, {}).get(_MARK) == mark
@@ -295,9 +291,7 @@ class RootLook:
         if (read := self._mark_ends.get(spool)) is not None and read[0] == mark:
             return read[1]
         try:
-            with (self._root / spool / _MARK).open("rb") as file:
-                content = file.read()
-            end = int(json.loads(content)["end"])
+            end = int(json.loads((self._root / spool / _MARK).read_bytes())["end"])
         except (OSError, ValueError, LookupError, TypeError):
             return None
         self._mark_ends[spool] = mark, end

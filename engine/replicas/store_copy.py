@@ -79,7 +79,9 @@ class StoreWriter:
         """The rounds since the last state, and their bytes."""
         self._payloads: dict[str, bytes] = {}
         """Their contents, so that they need not be read again."""
-        self.forget()
+        self._payload = bytearray()
+        self.coming: dict[str, StoredFile] = {}
+        """The files of the next round, as far as they came; a part in no object is in the payload."""
         self._write_state()
         sitting.check()
 
@@ -113,9 +115,7 @@ class StoreWriter:
 
     def forget(self) -> None:
         """Forget what came for a round."""
-        self._payload = bytearray()
-        self.coming: dict[str, StoredFile] = {}
-        """The files of the next round, as far as they came; a part in no object is in the payload."""
+        self._payload, self.coming = bytearray(), {}
 
     @property
     def is_full(self) -> bool:
@@ -124,7 +124,7 @@ class StoreWriter:
 
     def gather(self) -> None:
         """Write the latest state, and remove what it does not need."""
-        there = {
+        sizes = {
             f"{folder}/{name}": size
             for folder in (ROUNDS, PACKS, STATES, CLAIM_FOLDER)
             for name, size in self._objects.sizes(folder).items()
@@ -132,14 +132,14 @@ class StoreWriter:
         live = self.files.live()
         rounds = {name for name in live if name.startswith(ROUNDS)}
         packs = live.keys() - rounds
-        worn = [name for name in packs if there.get(name, 0) < SMALL_PACK or 2 * live[name] < there.get(name, 0)]
+        worn = [name for name in packs if sizes.get(name, 0) < SMALL_PACK or 2 * live[name] < sizes.get(name, 0)]
         # Those with the least first, and not all at once: rounds wait meanwhile.
         moving = {*rounds, *sorted(worn, key=lambda name: live[name])[:MOST_MOVED]}
         self._move(moving)
         needed = {*self.files.live(), self._write_state(), f"{CLAIM_FOLDER}/{self.sitting.name}"}
         self.sitting.check()
         # What came meanwhile is not in the list. A higher sitting begins from this state, or from a later one.
-        self._objects.remove(name for name in sorted(there) if name not in needed)
+        self._objects.remove(name for name in sorted(sizes) if name not in needed)
 
     def _write_state(self) -> str:
         name = f"{STATES}/{self.sitting.name}-{self._number:010d}"

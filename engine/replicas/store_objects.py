@@ -329,7 +329,7 @@ def latest(objects: StoreObjects) -> LatestState:
         files.apply(done, f"{ROUNDS}/{round_name}")
     if fallen_back is not None:
         files, whole = fallen_back, True
-    there = {f"{folder}/{object_name}" for folder in (ROUNDS, PACKS) for object_name in objects.sizes(folder)}
-    if missing := sorted(files.live().keys() - there):
+    present = {f"{folder}/{object_name}" for folder in (ROUNDS, PACKS) for object_name in objects.sizes(folder)}
+    if missing := sorted(files.live().keys() - present):
         raise StoreDamaged(f"{objects.url}/{missing[0]} is missing")
     return LatestState(term=int(sitting[:10]), root=state.root, machine=state.machine, whole=whole, files=files)

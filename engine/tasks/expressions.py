@@ -107,7 +107,6 @@ def read(text: str) -> Node:
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """The number of parts and levels of an expression."""
     if not isinstance(node, Call):
         return 1, 1
     parts, depths = zip(*map(_size, node.operands), strict=True)

@@ -59,8 +59,7 @@ def foreign(stranger: Authority, authority: Authority) -> CopyTls:
     paths = certified(stranger, "foreign")
     tls = CopyTls(paths)
     paths = replace(paths, authority=authority.certificate)
-    tls._contexts = replace(
-        tls._contexts,
+    tls._contexts = channel._Contexts(
         owner=channel._context(ssl.PROTOCOL_TLS_CLIENT, paths),
         peer=channel._context(ssl.PROTOCOL_TLS_SERVER, paths),
     )
