@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
@@ -75,7 +75,7 @@ class Connections:
         raise error
 
 
-class CellLink:
+class CellLink(AbstractContextManager["CellLink"]):
     """The worker's end of the link to one cell, and the other one until the cell has it. Trusts nothing that comes."""
 
     def __init__(self, connected: Callable[[Wanted, float], socket.socket]) -> None:
@@ -83,9 +83,6 @@ class CellLink:
         self._own, self.other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._own.settimeout(0)
         self._left = _MOST_CONNECTIONS
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_how: object) -> None:
         """Close both ends; what the cell has not taken is closed too."""

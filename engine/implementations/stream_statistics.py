@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
@@ -189,9 +188,6 @@ kalman_filter = Implementation(
 )
 
 
-Matrix = npt.NDArray[np.int64]
-
-
 def _count(config: described.CountConfig, events: pa.RecordBatch, state: Staged) -> PortEmission:
     """The event itself is included. Null is a key like any other.
 
@@ -235,7 +231,7 @@ def _second_order_moment(
     return PortEmission(replaced(events, "second_order_moment", pa.array(moments)))
 
 
-def _signs(column: pa.Array, counters: int) -> Matrix:
+def _signs(column: pa.Array, counters: int) -> Numbers:
     """The sign of every event for each counter; 0 for nulls."""
     encoded = column.dictionary_encode()
     values = plain(encoded.dictionary)
@@ -243,20 +239,20 @@ def _signs(column: pa.Array, counters: int) -> Matrix:
     bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, 64), axis=1)[:, :counters]
     # One more row, for nulls.
     signs = np.concatenate([2 * bits.astype(np.int64) - 1, np.zeros((1, counters), np.int64)])
-    of_events: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
+    of_events: Numbers = signs[encoded.indices.fill_null(len(values)).to_numpy()]
     return of_events
 
 
-def _running(groups: Keyed, steps: Matrix, before: Matrix) -> Matrix:
+def _running(groups: Keyed, steps: Numbers, before: Numbers) -> Numbers:
     """The counters after every event, in the order of the groups."""
     sums = np.cumsum(np.concatenate([np.zeros((1, steps.shape[1]), np.int64), steps]), axis=0)
-    counters: Matrix = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
+    counters: Numbers = sums[1:] + np.repeat(before - sums[groups.bounds[:-1]], np.diff(groups.bounds), axis=0)
     return counters
 
 
-def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
+def _mean_square(counters: Numbers) -> Floats:
     # One after the other, because the rounding of a sum over an axis may depend on the number of rows.
-    total: npt.NDArray[np.float64] = np.zeros(len(counters))
+    total: Floats = np.zeros(len(counters))
     for column in counters.T.astype(np.float64):
         total += column * column
     total /= counters.shape[1]

@@ -93,12 +93,11 @@ def read(text: str) -> Node:
         # Typed for trees alone; the visitor makes nodes of them.
         node: Node = _parser().parse(text)  # type: ignore[assignment]
         parts, depth = _size(node)
-    except UnexpectedToken as error:
-        if error.token.type == "$END":
-            raise ValueError("the expression ends too early; complete it") from None
-        raise ValueError(_misread(text, error.column)) from None
     except UnexpectedInput as error:
-        raise ValueError(_misread(text, error.column)) from None
+        if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+            raise ValueError("the expression ends too early; complete it") from None
+        at = error.column
+        raise ValueError(f"the expression has an error at character {at}: {text[at - 1 : at + 19]!r}") from None
     except RecursionError:
         raise ValueError(_INTRICATE) from None
     if depth > _DEEPEST or parts > _MOST_PARTS:
@@ -111,10 +110,6 @@ def _size(node: Node) -> tuple[int, int]:
         return 1, 1
     parts, depths = zip(*map(_size, node.operands), strict=True)
     return 1 + sum(parts), 1 + max(depths)
-
-
-def _misread(text: str, column: int) -> str:
-    return f"the expression has an error at character {column}: {text[column - 1 : column + 19]!r}"
 
 
 @cache

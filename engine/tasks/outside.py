@@ -42,10 +42,14 @@ Where = Annotated[
     ),
 ]
 """A secret with a URL, or a place of the tenant's."""
+_Folder = Annotated[Where, Field(description="A secret with the URL of a bucket or folder, or a place of a folder.")]
+_Server = Annotated[
+    Where, Field(description="A secret with the URL of a database server, or a place of a SQLite file.")
+]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 """The name of a table or column that every database accepts."""
 Topic = Annotated[str, StringConstraints(min_length=1, max_length=500)]
-Encoding = Literal["text", "base64"]
+Encoding = Annotated[Literal["text", "base64"], Field(description="The form of the content: text, or bytes in base64.")]
 RECEIPT = "receipt"
 """The field with the place where an event was written."""
 
@@ -57,8 +61,7 @@ def _with_receipt(_config: Config, inputs: Schemas) -> Schemas:
 class TableInsertConfig(Config):
     """The table, and the fields that become its columns."""
 
-    database: Where
-    """A secret with the URL of a database server, or a place of a SQLite file."""
+    database: _Server
     table: Identifier
     fields: Annotated[tuple[Identifier, ...], Field(min_length=1)]
     """The fields to write, each to the column of its name."""
@@ -79,8 +82,7 @@ TABLE_INSERT = TaskType(
 class TableRangeQueryConfig(Config):
     """The table, and the rows to read for an event."""
 
-    database: Where
-    """A secret with the URL of a database server, or a place of a SQLite file."""
+    database: _Server
     table: Identifier
     column: Identifier
     """The column to compare with the bounds, both inclusive. Rows come in its order."""
@@ -117,12 +119,10 @@ TABLE_RANGE_QUERY = TaskType(
 class BlobUploadConfig(Config):
     """The folder or bucket, and the content to write."""
 
-    to: Where
-    """A secret with the URL of a bucket or folder, or a place of a folder."""
+    to: _Folder
     field: str
     """The field with the content."""
     encoding: Encoding = "text"
-    """The form of the content: text, or bytes in base64."""
     name: str | None = None
     """The field with the blob's name. By default the name is made from the content."""
     suffix: Annotated[str, StringConstraints(pattern=r"^(\.[A-Za-z0-9]{1,10}){0,2}$")] = ""
@@ -145,14 +145,12 @@ BLOB_UPLOAD = TaskType(
 class BlobDownloadConfig(Config):
     """The folder or bucket, and the blob to read."""
 
-    of: Where
-    """A secret with the URL of a bucket or folder, or a place of a folder."""
+    of: _Folder
     field: str = RECEIPT
     """The field with the blob's name, such as the receipt of `blob_upload`."""
     into: str = "content"
     """The field for the content."""
     encoding: Encoding = "text"
-    """The form of the content in the event: text, or bytes in base64."""
     most_bytes: Annotated[int, Field(ge=1, le=100_000_000)] = 16_000_000
     """A larger blob is refused."""
 
@@ -177,7 +175,6 @@ class ZipFilesConfig(Config):
     name: str
     """The field with the file's name in the archive."""
     encoding: Encoding = "text"
-    """The form of the content: text, or bytes in base64."""
     files: Annotated[int, Field(ge=1, le=10_000)] = 10
 
 
@@ -216,8 +213,7 @@ MQTT_PUBLISH = TaskType(
 class FileSinkConfig(Config):
     """The folder and format of the files."""
 
-    to: Where
-    """A secret with the URL of a bucket or folder, or a place of a folder."""
+    to: _Folder
     format: Literal["jsonl", "parquet"] = "jsonl"
 
 

@@ -28,10 +28,8 @@ class TumblingWindowConfig(Config):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        taken = {"window_start", "window_end", *AGGREGATES}
-        for field in self.by:
-            if field in taken:
-                raise ValueError(f"the key's field {field!r} has the name of a field of the window; rename it upstream")
+        if taken := sorted({"window_start", "window_end", *AGGREGATES} & set(self.by)):
+            raise ValueError(f"the key's field {taken[0]!r} has the name of a field of the window; rename it upstream")
         return self
 
 
@@ -80,10 +78,8 @@ class _Ids(Config):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        if self.observed:
-            for name in self.by:
-                if name in {self.field, self.value, *self.observed}:
-                    raise ValueError(f"the field {name!r} is used for both the id and a measurement; choose another")
+        if self.observed and (both := sorted({self.field, self.value, *self.observed} & set(self.by))):
+            raise ValueError(f"the field {both[0]!r} is used for both the id and a measurement; choose another")
         return self
 
 

@@ -101,10 +101,6 @@ class LinkedSocket(_SYSTEM_SOCKET):
         self._io_refs, self._closed = 0, False
         self._wait = socket.getdefaulttimeout()
 
-    @property
-    def _is_open(self) -> bool:
-        return self.fileno() != -1
-
     def connect(self, address: Any) -> None:
         """Have the worker connect."""
         host, port = address[:2]
@@ -134,12 +130,12 @@ class LinkedSocket(_SYSTEM_SOCKET):
     def settimeout(self, value: float | None) -> None:
         """Set the timeout, also before there is a socket."""
         self._wait = value
-        if self._is_open:
+        if self.fileno() != -1:
             super().settimeout(value)
 
     def gettimeout(self) -> float | None:
         """The timeout, also before there is a socket."""
-        return super().gettimeout() if self._is_open else self._wait
+        return super().gettimeout() if self.fileno() != -1 else self._wait
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - as Python calls it
         """Set the timeout to none or zero."""
@@ -220,6 +216,14 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
     calls = EventCalls(function, asked.digest, asked.needed, asked.fields)
     some: list[Outcome] = []
     sent = time.monotonic()
+
+    def send_outcomes() -> None:
+        nonlocal some, sent
+        # A failure is a tuple, and becomes a map, so that it is distinguished from values.
+        plain = [outcome._asdict() if isinstance(outcome, tuple) else outcome for outcome in some]
+        _send(results, {"outcomes": plain})
+        some, sent = [], time.monotonic()
+
     outcomes = calls.outcomes(asked.count, asked.columns)
     for at in range(asked.count):
         PROGRESS.pack_into(progress, 0, at)
@@ -227,16 +231,10 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
         # What took all memory may still hold it, so the next events get another cell.
         exhausted = isinstance(outcome, Failure) and outcome.error == MemoryError.__name__
         if exhausted or len(some) >= _SEND_MOST or time.monotonic() - sent > _SEND_AFTER:
-            _send(results, {"outcomes": _plain(some)})
-            some, sent = [], time.monotonic()
+            send_outcomes()
             if exhausted:
                 return
-    _send(results, {"outcomes": _plain(some)})
-
-
-def _plain(some: list[Outcome]) -> list[Any]:
-    # A failure is a tuple, and becomes a map, so that it is distinguished from values.
-    return [outcome._asdict() if isinstance(outcome, tuple) else outcome for outcome in some]
+    send_outcomes()
 
 
 def _send(results: int, content: Any) -> None:
