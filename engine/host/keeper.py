@@ -61,7 +61,7 @@ class CopyAddress:
         )
 
     def reached_at(self, listening: str) -> str:
-        """The address to which others connect, if the machine listens at another."""
+        """The address to which others connect, if this machine listens at the given one."""
         return f"{self.host}:{self.port}" if self.forwarded_to else listening
 
     @property

@@ -108,7 +108,7 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 
 
 class PeerRefuses(ConnectionError):
-    """The refusal of a peer or a store, which takes nothing from this owner, or cannot do its part for now."""
+    """A peer or store takes nothing from this owner, or cannot do its part for now."""
 
     def __init__(self, why: str, term: int = 0) -> None:
         super().__init__(why)
