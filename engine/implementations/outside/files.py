@@ -100,7 +100,7 @@ def _zip_files(config: described.ZipFilesConfig, events: pa.RecordBatch, state: 
 
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
     >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
-    >>> [event["files"] for event in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
+    >>> [row["files"] for row in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
     ([2, 2], ['2.txt', '3.txt'])
     """
     blobs = contents(events, config.field, config.encoding)
