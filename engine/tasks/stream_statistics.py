@@ -207,10 +207,6 @@ class AccumulateConfig(Config):
     """The number of events that become one."""
 
 
-def _accumulated(config: AccumulateConfig, inputs: Schemas) -> Schemas:
-    return {"out": extended(inputs["in"].only(config.by), dict.fromkeys(config.fields, Kind.JSON))}
-
-
 ACCUMULATE = TaskType(
     name="accumulate",
     summary="Collects the values of fields over `window` events of a key, and emits each field as one JSON array, in "
@@ -220,7 +216,9 @@ ACCUMULATE = TaskType(
     config=AccumulateConfig,
     sets=lambda config: config.fields,
     reads=lambda config: (*listed("fields", config.fields, PLAIN), *key_reads(config)),
-    output_schema=_accumulated,
+    output_schema=lambda config, inputs: {
+        "out": extended(inputs["in"].only(config.by), dict.fromkeys(config.fields, Kind.JSON))
+    },
     state=State.KEY,
     key_fields=key_of,
     state_change=FieldFates(window=StateFate.KEPT),
