@@ -58,7 +58,7 @@ def first_fit(problem: GroupingProblem) -> Grouping:
     partition = Partition(layout)
     groups: list[int] = []
     for node in sorted(range(layout.count), key=lambda node: (-len(layout.near[node]), node)):
-        near = {partition.of[other] for other in layout.near[node]}
+        near = {partition.group_of[other] for other in layout.near[node]}
         ordered = sorted(groups, key=lambda group: (group not in near, groups.index(group)))
         to = next((group for group in ordered if partition.joins(node, group)), None)
         if to is None:
