@@ -38,9 +38,6 @@ from merge import NoHost
 MOST_WAITED = 10.0
 """Seconds that a change waits for a transition that it meets."""
 Decided = TypeVar("Decided")
-Result = TypeVar("Result")
-
-
 TakeTurn: TypeAlias = Callable[[Session, Draft, Turn], None]
 """Takes a transition on, in a transaction."""
 
@@ -87,7 +84,7 @@ class Committer:
 
     @property
     def leads(self) -> bool:
-        """Whether this manager commits."""
+        """Tell whether this manager commits."""
         return self._term > 0
 
     @property
@@ -167,23 +164,6 @@ class Committer:
                 yield OpenChange(session, draft, decided, is_queued)
         self.notify()
 
-    def commit(
-        self,
-        decide: Callable[[CommittedState, datetime], Decided],
-        write: Callable[[Session, Draft, Decided], Result],
-        *,
-        scope: Callable[[CommittedState, Decided], TransitionScope],
-        waits: bool = True,
-    ) -> Result:
-        """Make one change by functions, as `changing`."""
-
-        def decided(state: CommittedState, now: datetime) -> tuple[TransitionScope, Decided]:
-            decision = decide(state, now)
-            return scope(state, decision), decision
-
-        with self.changing(decided, waits=waits) as change:
-            return write(change.session, change.draft, change.decided)
-
     def _clear(self, met: Transition, verdict: Resolution, deadline: float) -> None:
         """Get a transition out of the way of a change, or refuse the change."""
         match verdict:
@@ -199,7 +179,7 @@ class Committer:
                 raise Conflict(REASONS[met.kind])
 
     def _current(self) -> CommittedState:
-        if not self.leads:
+        if not self._term:
             raise StateNotReady(_NO_LEADER)
         if self._state is None:
             with self._store.read() as session:

@@ -6,12 +6,11 @@ from dataclasses import asdict
 from datetime import datetime
 
 from sqlalchemy import select
-from sqlmodel import Session
 
 from manager.answers.base import Page
 from manager.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
 from manager.answers.overview import OperationKind
-from manager.kernel.draft import Draft, write_down
+from manager.kernel.draft import write_down
 from manager.kernel.state import CommittedState, image_of
 from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
@@ -41,14 +40,11 @@ class Images(Base):
         operators_only(caller)
         row = ImageRow(name=name, **form.model_dump() | {"tags": sorted(form.tags)})
         begun = time.monotonic()
-
-        def write(session: Session, draft: Draft, _decided: None) -> Image:
+        # What runs stays where it is.
+        with self._committer.changing(lambda _state, _now: (TransitionScope(), None)) as (session, draft, *_):
             made = image_of(session.merge(row))
             draft.moved, draft.state.images = True, draft.state.images.insert(name, made)
             write_down(session, draft, OperationKind.PUT_IMAGE, who=caller.who, subject=name, begun=begun)
-            return made
-
-        made = self._committer.commit(lambda _state, _now: None, write, scope=_nothing)
         return _image_answer(made, self._seeing.hosts())
 
     def remove(self, caller: Caller, name: str) -> ImageAnswer:
@@ -56,23 +52,16 @@ class Images(Base):
         operators_only(caller)
         begun = time.monotonic()
 
-        def decide(state: CommittedState, _now: datetime) -> Image:
+        def decide(state: CommittedState, _now: datetime) -> tuple[TransitionScope, Image]:
             if name not in state.images:
                 raise NotFound("image", name)
-            return state.images[name]
+            return TransitionScope(), state.images[name]
 
-        def write(session: Session, draft: Draft, image: Image) -> Image:
+        with self._committer.changing(decide) as (session, draft, image, _):
             session.delete(session.get_one(ImageRow, name))
             draft.moved, draft.state.images = True, draft.state.images.remove(name)
             write_down(session, draft, OperationKind.REMOVE_IMAGE, who=caller.who, subject=name, begun=begun)
-            return image
-
-        return _image_answer(self._committer.commit(decide, write, scope=_nothing), self._seeing.hosts())
-
-
-def _nothing(_state: CommittedState, _decided: object) -> TransitionScope:
-    """What runs stays where it is: a change counts for whatever is placed from then on."""
-    return TransitionScope()
+        return _image_answer(image, self._seeing.hosts())
 
 
 def registered_images(store: Store) -> dict[str, Image]:

@@ -87,7 +87,7 @@ class Sources(Base):
     def _registered(self, row: SourceRow, caller: Caller) -> Registered:
         begun = time.monotonic()
 
-        def decide(state: CommittedState, _now: datetime) -> None:
+        def decide(state: CommittedState, _now: datetime) -> tuple[TransitionScope, None]:
             if row.name in state.sources:
                 raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
             topic = row.connection.get("topic")
@@ -95,8 +95,9 @@ class Sources(Base):
             if topic is not None:
                 self._check_name(topic, row.owner)
                 _check_free(topic, (known for known in state.sources.values() if known.topic == topic), row, caller)
+            return TransitionScope(), None
 
-        def write(session: Session, draft: Draft, _decided: None) -> Registered:
+        with self._committer.changing(decide) as (session, draft, *_):
             owned = select(func.count()).select_from(SourceRow).where(col(SourceRow.owner) == row.owner)
             check_another(session, row.owner, Holding.SOURCES, session.scalar(owned) or 0)
             if not caller.is_operator:
@@ -108,9 +109,7 @@ class Sources(Base):
             made = registered(row)
             draft.know(made)
             write_down(session, draft, OperationKind.REGISTER, who=caller.who, subject=row.name, begun=begun)
-            return made
-
-        return self._committer.commit(decide, write, scope=lambda _state, _decided: TransitionScope())
+        return made
 
     def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         """The sources that the caller may read, by name."""
@@ -137,16 +136,14 @@ class Sources(Base):
             seen, dataflows = registered(row).source, state.running.dataflows
             return [reader for reader in _readers(state, source) if not seen.visible_to(dataflows[reader].tenant)]
 
-        def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
+        with self._committer.changing(self._reading(source, hit)) as (session, draft, dataflows, _):
             row = _source_row(session, source)
             grant(row, grants_in(row), form.visibility, readers, now=draft.now.timestamp())
             session.add(row)
             draft.know(registered(row))
             _take_away(session, draft, dataflows)
             write_down(session, draft, OperationKind.CHANGE_SOURCE, who=caller.who, subject=source, begun=begun)
-            return len(dataflows)
-
-        return Stopped(dataflows=self._committer.commit(self._reading(source, hit), write, scope=_scope))
+        return Stopped(dataflows=len(dataflows))
 
     def declare(self, caller: Caller, name: str, form: SchemaForm, *, dry_run: bool = False) -> SchemaAnswer:
         """Declare other fields, or preview that. Dataflows that run go on by those that they were submitted with."""
@@ -169,8 +166,7 @@ class Sources(Base):
 
     def _declared(self, source: str, fields: Mapping[str, Kind], caller: Caller) -> Registered:
         begun = time.monotonic()
-
-        def write(session: Session, draft: Draft, _dataflows: list[str]) -> Registered:
+        with self._committer.changing(self._reading(source, lambda _state, _row: [])) as (session, draft, *_):
             row = _source_row(session, source)
             row.fields = {name: str(kind) for name, kind in fields.items()}
             session.add(row)
@@ -179,9 +175,7 @@ class Sources(Base):
             why = f"declares {', '.join(f'{name} {kind}' for name, kind in fields.items()) or 'no fields'}"
             kind = OperationKind.CHANGE_SOURCE
             write_down(session, draft, kind, who=caller.who, subject=source, begun=begun, note=why)
-            return made
-
-        return self._committer.commit(self._reading(source, lambda _state, _row: []), write, scope=_scope)
+        return made
 
     def _dependent(self, reader: str, sources: Mapping[str, Registered]) -> DependentAnswer | None:
         """A dataflow that could not be submitted by these sources; None if it could, or is gone."""
@@ -202,17 +196,14 @@ class Sources(Base):
         def hit(state: CommittedState, _row: SourceRow) -> list[str]:
             return sorted({*_readers(state, source), *publishing(state, source)})
 
-        def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
+        with self._committer.changing(self._reading(source, hit)) as (session, draft, dataflows, _):
             row = _source_row(session, source)
             _take_away(session, draft, dataflows)
             session.delete(row)
             draft.forget(source)
             write_down(session, draft, OperationKind.REVOKE, who=caller.who, subject=source, begun=begun)
-            return len(dataflows)
-
-        stopped = self._committer.commit(self._reading(source, hit), write, scope=_scope)
         self._tools.access_changed()
-        return Stopped(dataflows=stopped)
+        return Stopped(dataflows=len(dataflows))
 
     def _owner(self, caller: Caller, form: SourceForm) -> str:
         owner = caller.tenant or form.owner
@@ -237,19 +228,16 @@ class Sources(Base):
 
     def _reading(
         self, source: str, hit: Callable[[CommittedState, SourceRow], list[str]]
-    ) -> Callable[[CommittedState, datetime], list[str]]:
+    ) -> Callable[[CommittedState, datetime], tuple[TransitionScope, list[str]]]:
         """The decision which dataflows have to go, by the row of a source, which stays as it is."""
 
-        def decide(state: CommittedState, _now: datetime) -> list[str]:
+        def decide(state: CommittedState, _now: datetime) -> tuple[TransitionScope, list[str]]:
             with self._store.read() as session:
                 row = _source_row(session, source)
-            return hit(state, row)
+            dataflows = hit(state, row)
+            return TransitionScope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows))), dataflows
 
         return decide
-
-
-def _scope(state: CommittedState, dataflows: list[str]) -> TransitionScope:
-    return TransitionScope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows)))
 
 
 def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None:

@@ -2,14 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sqlalchemy import bindparam, select
-from sqlmodel import Session
 
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
-from manager.kernel.draft import SERVICE, Draft, write_operation, write_plans
+from manager.kernel.draft import SERVICE, write_operation, write_plans
 from manager.kernel.state import CommittedState
 from manager.kernel.transitions import TransitionKind, TransitionScope
 from manager.observations.figures import TenantStates, tenant_states
@@ -73,24 +72,17 @@ class StateQuotas:
         """Bound the states of tasks that only these tenants need; some of them had room before."""
         begun = time.monotonic()
         reasons = {tenant: f"its states have {known.by_tenant[tenant]:,} bytes" for tenant in new}
-
-        def write(session: Session, draft: Draft, bounds: Mapping[JobId, Mapping[int, int]]) -> None:
-            draft.moved, draft.state_bounds = True, bounds
-            draft.touched |= bounds.keys()
-            write_plans(session, draft)
-            kind = OperationKind.BOUND_STATES
-            for tenant, why in reasons.items():
-                write_operation(session, draft, kind, who=SERVICE, subject=tenant, begun=begun, note=why)
-
         with self._committer.looking() as state:
             if not (bounds := _to_change(state, tenants, known)):
                 return
-            self._committer.commit(
-                lambda _state, _now: bounds,
-                write,
-                scope=lambda _state, changed: TransitionScope(jobs=frozenset(changed)),
-                waits=False,
-            )
+            scope = TransitionScope(jobs=frozenset(bounds))
+            with self._committer.changing(lambda _state, _now: (scope, None), waits=False) as (session, draft, *_):
+                draft.moved, draft.state_bounds = True, bounds
+                draft.touched |= bounds.keys()
+                write_plans(session, draft)
+                kind = OperationKind.BOUND_STATES
+                for tenant, why in reasons.items():
+                    write_operation(session, draft, kind, who=SERVICE, subject=tenant, begun=begun, note=why)
         for tenant, why in reasons.items():
             log.warning("the states of tenant %s are bounded: %s", tenant, why)
 
