@@ -6,7 +6,6 @@ from dags import Catalogue
 from manager.dataflows.changes import BundleChanges, DataflowChanges, DrainChanges
 from manager.jobs.changes import JobChanges
 from manager.kernel.committer import Committer
-from manager.kernel.dataflow_rows import AdaptationChanges, PipelineChanges
 from manager.moves.changes import MoveChanges
 from manager.reconfigurations.changes import ReconfigurationChanges
 from manager.store.database import Store
@@ -18,8 +17,6 @@ class Changes:
 
     dataflows: DataflowChanges
     bundles: BundleChanges
-    pipelines: PipelineChanges
-    adaptations: AdaptationChanges
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
@@ -32,8 +29,6 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
     return Changes(
         dataflows=dataflows,
         bundles=BundleChanges(committer, store, catalogue),
-        pipelines=PipelineChanges(committer),
-        adaptations=AdaptationChanges(committer),
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),

@@ -76,7 +76,7 @@ class Planner:
             deliveries=tuple(self._deliveries(placed)),
             shards=placed.shards,
             groups=placed.groups,
-            state_bounds={each: most for each, most in before.state_bounds.items() if each in placed.active}
+            state_bounds={task: most for task, most in before.state_bounds.items() if task in placed.active}
             if before
             else {},
             limits=self.limits,
@@ -88,33 +88,37 @@ class Planner:
         if not self.quarantined:
             return ""
         working = (instance for instance in instances if self.running.tasks[instance].inputs)
-        names = {quarantine_of(self.running.tenants_of(each), self.quarantined) for each in working}
+        names = {quarantine_of(self.running.tenants_of(instance), self.quarantined) for instance in working}
         return names.pop() if len(names) == 1 else ""
 
     def _slot(self, task: RunningTask) -> Slot:
+        """The slot of a task, made when the task is new or has changed."""
         made = self.slots.get(task.instance)
-        if made is None or made.task is not task:
-            made = self.slots[task.instance] = Made(task, self._made(task))
-        return made.slot
-
-    def _made(self, task: RunningTask) -> Slot:
-        edges = sorted(task.inputs, key=lambda edge: (edge.port, *self._rank(edge.parent), edge.parent_port))
-        return Slot(
+        if made is not None and made.task is task:
+            return made.slot
+        # The order in which a task takes the outputs of several parents must not depend on which started first.
+        keys = {edge.parent: self.running.tasks[Instance(edge.parent)].key for edge in task.inputs}
+        slot = Slot(
             instance=task.instance,
             type=task.type.name,
             version=task.type.version,
             config=json.dumps(task.config, separators=(",", ":")),
             inputs=tuple(
                 Edge(port=edge.port, parent=edge.parent, parent_port=edge.parent_port, times=edge.times)
-                for edge in edges
+                for edge in sorted(
+                    task.inputs,
+                    key=lambda edge: (
+                        edge.port,
+                        keys[edge.parent].signature,
+                        keys[edge.parent].scope or (),
+                        edge.parent_port,
+                    ),
+                )
             ),
             json_fields=task.json_fields,
         )
-
-    def _rank(self, parent: int) -> tuple[bytes, tuple[str, ...]]:
-        # The order in which a task takes the outputs of several parents must not depend on which started first.
-        key = self.running.tasks[Instance(parent)].key
-        return key.signature, key.scope or ()
+        self.slots[task.instance] = Made(task, slot)
+        return slot
 
     def _ingress(self, job: Job) -> Iterator[Ingress]:
         """The streams that enter: raw ones from their spools, wherever their source is at home; else bridges."""
@@ -146,23 +150,19 @@ class Planner:
             yield Forward(instance=parent, port=port, epoch=1 + self.moves.get(parent, 0))
 
     def _deliveries(self, job: Job) -> Iterator[Delivery]:
-        for instance in sorted(job.active):
-            if self.running.tasks[instance].type.is_sink:
-                for dataflow in sorted(self.running.serves(instance)):
-                    yield from self._delivered(instance, dataflow)
-
-    def _delivered(self, instance: Instance, dataflow: str) -> Iterator[Delivery]:
-        submitted = self.running.dataflow(dataflow)
-        for sink in submitted.sinks:
-            # The ids are sorted.
-            if submitted.instances[bisect_left(submitted.task_ids, sink)] == instance:
-                yield Delivery(
-                    instance=instance,
-                    tenant=submitted.tenant,
-                    dataflow=public_id(dataflow),
-                    sink=sink,
-                    epoch=self.epochs.get(Delivered(dataflow, sink), 1),
-                )
+        sinks = (instance for instance in sorted(job.active) if self.running.tasks[instance].type.is_sink)
+        for instance, dataflow in ((sink, user) for sink in sinks for user in sorted(self.running.serves(sink))):
+            submitted = self.running.dataflow(dataflow)
+            for sink in submitted.sinks:
+                # The ids are sorted.
+                if submitted.instances[bisect_left(submitted.task_ids, sink)] == instance:
+                    yield Delivery(
+                        instance=instance,
+                        tenant=submitted.tenant,
+                        dataflow=public_id(dataflow),
+                        sink=sink,
+                        epoch=self.epochs.get(Delivered(dataflow, sink), 1),
+                    )
 
 
 def public_id(dataflow: str) -> str:

@@ -25,8 +25,9 @@ from bridge.transport.mqtt_client import MqttClient
 from dags import InvalidDocument
 from manager.adaptation.measurement import AdaptedDataflow, FlowLayout, adapted_dataflow, adapted_row, flow_measured
 from manager.adaptation.resolver import Resolver, plain
+from manager.answers.overview import OperationKind
 from manager.costs.measured import batches
-from manager.kernel.draft import SERVICE
+from manager.kernel.draft import SERVICE, write_down
 from manager.kernel.state import running_id
 from manager.kernel.transitions import Phase
 from manager.observations.reports import JobSeen
@@ -66,9 +67,9 @@ class DomainEventLine:
         """The events of some topics that came since the last time. From now on these topics are read."""
         self._follow(topics)
         with self._guard:
-            found = tuple(event for event in self._waiting if event.topic in topics)
+            events = tuple(event for event in self._waiting if event.topic in topics)
             self._waiting.clear()
-        return found
+        return events
 
     def stop(self) -> None:
         """Read nothing more; it can be used again."""
@@ -92,9 +93,9 @@ class DomainEventLine:
             self._read = topics
 
     def _receive(self, message: Message) -> None:
-        found = tuple(_events(message, self._clock()))
+        events = tuple(_events(message, self._clock()))
         with self._guard:
-            self._waiting.extend(found)
+            self._waiting.extend(events)
         # It is assigned before any topic is subscribed to.
         if (line := self._line) is not None:
             line.acknowledge([message.token])
@@ -110,7 +111,7 @@ def _events(message: Message, now: float) -> tuple[HeardEvent, ...]:
 
 
 class FlowLayouts:
-    """Made for one look."""
+    """Finds the layouts of dataflows, for one look."""
 
     def __init__(self, tools: Tools, now: float) -> None:
         self._tools = tools
@@ -134,18 +135,22 @@ class FlowLayouts:
             running = state.running.dataflows.get(running_id(row.id, row.revision))
             if running is None:
                 return None
-            tasks = {task: state.running.tasks[Instance(each)] for task, each in instances.items()}
-        homes = {each: str(home.job) for each in instances.values() if (home := self._jobs.homes.get(Instance(each)))}
-        working = {task for task, found in tasks.items() if found.inputs}
+            tasks = {task: state.running.tasks[Instance(instance)] for task, instance in instances.items()}
+        homes = {
+            instance: str(home.job)
+            for instance in instances.values()
+            if (home := self._jobs.homes.get(Instance(instance)))
+        }
+        working = {task for task, running_task in tasks.items() if running_task.inputs}
         jobs = {homes[instances[task]] for task in working if instances[task] in homes}
         return FlowLayout(
             dataflow=row.id,
             instances={task: instance for task, instance in instances.items() if instance in homes},
             homes=homes,
             streams={
-                task: self._sources[found.config["source"]].supplied.stream
-                for task, found in tasks.items()
-                if not found.inputs
+                task: self._sources[running_task.config["source"]].supplied.stream
+                for task, running_task in tasks.items()
+                if not running_task.inputs
             },
             plans={job: self._plans[job] for job in jobs if job in self._plans},
             host_cores=self._cores,
@@ -222,19 +227,20 @@ class Adapter:
         with self._tools.store.read() as session:
             versions = {row[0]: tuple(row[1:]) for row in session.exec(short.order_by(col(DataflowRow.number)))}
             changed = [
-                each
-                for each, version in versions.items()
-                if (known := self._board.known.get(each)) is None or _version_of(known.as_of.row) != version
+                dataflow
+                for dataflow, version in versions.items()
+                if (known := self._board.known.get(dataflow)) is None or _version_of(known.as_of.row) != version
             ]
             whole = select(DataflowRow).where(*is_there, col(DataflowRow.id).in_(changed))
             rows = {row.id: row for row in session.exec(whole)} if changed else {}
         followed = {
-            each: self._followed(rows[each]) if each in rows else self._board.known.get(each) for each in versions
+            dataflow: self._followed(rows[dataflow]) if dataflow in rows else self._board.known.get(dataflow)
+            for dataflow in versions
         }
         return {dataflow: known for dataflow, known in followed.items() if known is not None}
 
     def _followed(self, row: DataflowRow) -> AdaptedDataflow | None:
-        """What is known of the dataflow of a new or changed row; None where it can't be read any more."""
+        """Return what is known of the dataflow of a new or changed row; None where it can't be read any more."""
         known = self._board.known.get(row.id)
         if known is None or known.as_of.row.dynamic != row.dynamic:
             try:
@@ -261,12 +267,12 @@ class Adapter:
             with self._tools.store.read() as session:
                 rows = session.exec(wanted.order_by(col(DataflowRow.number))).all()
             by_name = {(tenant, name): dataflow for tenant, name, dataflow in rows}
-        found: dict[str, list[tuple[str, str]]] = {}
+        readers: dict[str, list[tuple[str, str]]] = {}
         for adapted in self._board.known.values():
             for name, form in adapted.as_of.policy.events.items():
                 if (topic := _topic(adapted.as_of.row, form, by_name)) is not None:
-                    found.setdefault(topic, []).append((adapted.as_of.row.id, name))
-        return found
+                    readers.setdefault(topic, []).append((adapted.as_of.row.id, name))
+        return readers
 
     def _busy(self) -> frozenset[str]:
         """The dataflows that are being reconfigured."""
@@ -283,19 +289,19 @@ class Adapter:
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()
         for dataflow, decision in decided.decisions.items():
-            each = self._board.known[dataflow]
-            each.decision = decision
-            if decision.choice == each.standing.choice:
-                each.standing = decision.standing
+            adapted = self._board.known[dataflow]
+            adapted.decision = decision
+            if decision.choice == adapted.standing.choice:
+                adapted.standing = decision.standing
             else:
                 together.add_node(dataflow)
         for switch in decided.switches:
             nx.add_path(together, sorted(switch))
         for group in sorted(map(sorted, nx.connected_components(together))):
-            self._switch({each: decided.decisions[each] for each in group})
+            self._switch({dataflow: decided.decisions[dataflow] for dataflow in group})
 
     def _switch(self, decisions: Mapping[str, ChoiceDecision]) -> None:
-        """Switch dataflows together. What is refused is decided anew at the next look."""
+        """Switch dataflows together. What is refused is decided again at the next look."""
         documents = {
             dataflow: plain(self._board.known[dataflow].dynamic, decision.choice).decode()
             for dataflow, decision in decisions.items()
@@ -311,7 +317,8 @@ class Adapter:
         for dataflow, decision in decisions.items():
             log.info("the dataflow %s adapts: %s", dataflow, why[dataflow])
             self._board.known[dataflow].go(decision)
-            self._tools.changes.adaptations.note(dataflow, why[dataflow], who=SERVICE)
+            with self._tools.committer.writing() as (session, draft):
+                write_down(session, draft, OperationKind.ADAPT, who=SERVICE, subject=dataflow, note=why[dataflow])
 
 
 def _version_of(row: DataflowRow) -> tuple[object, ...]:

@@ -14,6 +14,8 @@ from dags.problems import listed, pointer, quoted, suggestion
 from manager.adaptation.measurement import AdaptedDataflow, adapted_dataflow, adapted_row
 from manager.adaptation.resolver import Resolver
 from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer, GuardedStreamAnswer
+from manager.answers.overview import OperationKind
+from manager.kernel.dataflow_rows import keeping
 from manager.problem import Conflict, InvalidRequest
 from manager.store.tables import DataflowRow
 from manager.use_case import Base, Caller
@@ -25,7 +27,7 @@ class Adaptations(Base):
     """Dynamic dataflows, for their tenants and for operators."""
 
     def get(self, caller: Caller, dataflow: str) -> AdaptationAnswer:
-        """What a dynamic dataflow has chosen, and by which figures."""
+        """Show what a dynamic dataflow has chosen, and by which figures."""
         row = self._own(caller, dataflow)
         known = self._tools.adaptations.known.get(dataflow)
         if known is None or known.as_of.row.dynamic != row.dynamic:
@@ -40,7 +42,8 @@ class Adaptations(Base):
             read_policy(raw, self._dynamic(row))
         except InvalidDocument as refused:
             raise InvalidRequest(refused.problems) from refused
-        self._changes.adaptations.keep_policy(dataflow, raw, who=caller.who)
+        with keeping(self._committer, dataflow, OperationKind.SET_POLICY, who=caller.who) as kept:
+            kept.policy = raw.decode()
         return self.get(caller, dataflow)
 
     def choose(self, caller: Caller, dataflow: str, pinned: Mapping[str, str | bool]) -> AdaptationAnswer:
@@ -48,7 +51,11 @@ class Adaptations(Base):
         row = self._own(caller, dataflow)
         if problems := list(_wrong(self._dynamic(row), pinned)):
             raise InvalidRequest(problems)
-        self._changes.adaptations.keep_pinned(dataflow, pinned, who=caller.who)
+        words = {True: "open", False: "closed"}
+        chosen = (f"{name}: {words[pin] if isinstance(pin, bool) else pin}" for name, pin in sorted(pinned.items()))
+        note = ", ".join(chosen) or "nothing"
+        with keeping(self._committer, dataflow, OperationKind.CHOOSE, who=caller.who, note=note) as kept:
+            kept.pinned = dict(pinned) or None
         return self.get(caller, dataflow)
 
     def _dynamic(self, row: DataflowRow) -> DynamicDocument:

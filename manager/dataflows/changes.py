@@ -50,14 +50,6 @@ from manager.tenants.quotas import check_from_earliest, check_rate, check_size
 from merge import JobId, Replace, Step, Submit, decide
 
 
-class Submission(NamedTuple):
-    """The outcome of a submission."""
-
-    row: DataflowRow
-    again: bool
-    """Whether it was submitted before under the same idempotency key."""
-
-
 class _Document(NamedTuple):
     tenant: str
     dataflow: str
@@ -92,7 +84,7 @@ _KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
 
 
 class _DocumentChanges:
-    """What reads documents against the committed state."""
+    """The base of changes that read documents against the committed state."""
 
     def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
         self._committer = committer
@@ -128,7 +120,7 @@ class DataflowChanges(_DocumentChanges):
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
         origin: WrittenDocument | None = None,
-    ) -> Submission:
+    ) -> DataflowRow:
         """Submit a document for a tenant, and with it of what it was made, if it was."""
         begun = time.monotonic()
         digest = _digest(raw if origin is None else origin.written, start)
@@ -141,22 +133,23 @@ class DataflowChanges(_DocumentChanges):
             return Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
 
         try:
-            with self._changing(document, request) as (session, draft, (dataflow, step), _):
+            with self._changing(document, request) as (session, draft, decided, _):
+                dataflow = decided.dataflow
                 if who not in UNBOUNDED:
                     check_rate(session, tenant, draft.now)
                 check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks), streams=dataflow.streams)
                 if start is Start.EARLIEST:
                     check_from_earliest(session, tenant)
-                draft.take(step, from_earliest=start is Start.EARLIEST)
-                row = _written(session, draft, document, _Decided(dataflow, step), origin, key)
+                draft.take(decided.step, from_earliest=start is Start.EARLIEST)
+                row = _written(session, draft, document, decided, origin, key)
                 kind = OperationKind.SUBMIT
                 write_down(session, draft, kind, who=who, subject=document.dataflow, begun=begun)
-                return Submission(row, again=False)
+                return row
         except _Known as known:
-            return Submission(known.rows[0], again=True)
+            return known.rows[0]
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
-        """What the same submission under the same key has made, if there was one."""
+        """Return what the same submission under the same key has made, if there was one."""
         return self._known(tenant, _Key(idempotency_key, _digest(sent, start)))
 
     def replace(self, dataflow: str, raw: bytes, *, who: str, origin: WrittenDocument | None = None) -> DataflowRow:
@@ -168,7 +161,7 @@ class DataflowChanges(_DocumentChanges):
         def request(edited: Dataflow) -> Replace:
             row = self._running(dataflow)
             if row.draining is not None:
-                raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it anew")
+                raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it again")
             old, new = (running_id(dataflow, row.revision + more) for more in (0, 1))
             return Replace(dataflow=old, by=replace(edited, id=new), from_earliest=start is Start.EARLIEST)
 
@@ -383,13 +376,13 @@ class BundleChanges(_DocumentChanges):
                 raise _Known(*known)
         conditions = self._committer.ground.conditions(state, now)
         touched = cleared
-        for at, (dataflow, each) in enumerate(zip(dataflows, bundle.documents, strict=True)):
-            with of_document(at), unhosted_refused(dataflow, each.document, conditions):
+        for at, (dataflow, document) in enumerate(zip(dataflows, bundle.documents, strict=True)):
+            with of_document(at), unhosted_refused(dataflow, document.document, conditions):
                 touched |= decide(state.running, state.jobs, _request(dataflow, state, bundle), conditions).touches
         return TransitionScope(jobs=touched), touched
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> tuple[DataflowRow, ...]:
-        """What the same bundle under the same key has made; nothing if there was none."""
+        """Return what the same bundle under the same key has made; nothing if there was none."""
         digest, rows = _bundle_digest(sent, start), list[DataflowRow]()
         with self._store.read() as session:
             while (known := session.get(IdempotencyRow, (tenant, _key_of(idempotency_key, len(rows))))) is not None:
@@ -410,16 +403,18 @@ class BundleChanges(_DocumentChanges):
 
     def _read(self, bundle: Bundle, names: Sequence[str], sources: Mapping[str, Registered]) -> tuple[Dataflow, ...]:
         """The canonical dataflows of documents; refused with the problems of all."""
-        found: list[Dataflow] = []
+        dataflows: list[Dataflow] = []
         problems: dict[int, Sequence[Problem]] = {}
-        for at, (each, name) in enumerate(zip(bundle.documents, names, strict=True)):
+        for at, (document, name) in enumerate(zip(bundle.documents, names, strict=True)):
             try:
-                found.append(self._canonical(_Document(bundle.tenant, name, each.document, bundle.start), sources))
+                dataflows.append(
+                    self._canonical(_Document(bundle.tenant, name, document.document, bundle.start), sources)
+                )
             except InvalidDataflow as refused:
                 problems[at] = refused.errors
         if problems:
             raise InvalidDataflow(problems_of_documents(problems))
-        return tuple(found)
+        return tuple(dataflows)
 
 
 def _written_bundle(  # noqa: PLR0913, PLR0917 - a transaction, and what is written in it
@@ -439,15 +434,15 @@ def _written_bundle(  # noqa: PLR0913, PLR0917 - a transaction, and what is writ
         check_from_earliest(session, bundle.tenant, len(bundle.documents))
     digest = _bundle_digest(bundle.sent, bundle.start)
     rows = []
-    for at, (dataflow, each) in enumerate(zip(dataflows, bundle.documents, strict=True)):
+    for at, (dataflow, sent) in enumerate(zip(dataflows, bundle.documents, strict=True)):
         with of_document(at):
             # Those before it count, which is why it is not checked any earlier.
-            check_loops(dataflow, each.document, draft.state)
+            check_loops(dataflow, sent.document, draft.state)
         request = _request(dataflow, draft.state, bundle)
         step = _taken(draft, request, cleared)
         key = None if bundle.idempotency_key is None else _Key(_key_of(bundle.idempotency_key, at), digest)
-        document = _Document(bundle.tenant, dataflow.id, each.document, bundle.start)
-        rows.append(_written(session, draft, document, _Decided(request.dataflow, step), each.origin, key))
+        document = _Document(bundle.tenant, dataflow.id, sent.document, bundle.start)
+        rows.append(_written(session, draft, document, _Decided(request.dataflow, step), sent.origin, key))
         write_operation(
             session,
             draft,
@@ -518,7 +513,7 @@ class DrainChanges:
     def under_way(self) -> tuple[Draining, ...]:
         """The dataflows that drain."""
         with self._committer.looking() as state:
-            return tuple(_draining(state, each) for _, each in sorted(state.drains.items()))
+            return tuple(_draining(state, drain) for _, drain in sorted(state.drains.items()))
 
     def drained(self, dataflow: str) -> None:
         """All that the sources of a dataflow had sent is worked off: remove it."""

@@ -38,7 +38,7 @@ from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from manager.dataflows.changes import Bundle, BundleDocument
 from manager.documents.canonical import documents_in, of_document
 from manager.documents.preview import preview_removal
-from manager.kernel.dataflow_life import Need, find, needs_of
+from manager.kernel.dataflow_life import DRAINS, Need, find, needs_of
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
@@ -93,11 +93,11 @@ def dataflow_answer(
     if row.removed is not None:
         state = DataflowState.REMOVED
     elif row.draining is not None:
-        state, reason = DataflowState.DRAINING, "what its sources had sent is being worked off"
+        state, reason = DRAINS.state, DRAINS.reason
     elif standing is not None:
         jobs = {need.job: seen for need in standing.needs if (seen := observations.job(need.job)) is not None}
-        found = find(standing.needs, jobs, hosts)
-        state, reason = found.state, "; ".join(filter(None, (found.reason, _rejecting(standing, hosts.values()))))
+        finding = find(standing.needs, jobs, hosts)
+        state, reason = finding.state, "; ".join(filter(None, (finding.reason, _rejecting(standing, hosts.values()))))
     return DataflowAnswer(
         id=row.id,
         tenant=row.tenant,
@@ -112,10 +112,10 @@ def dataflow_answer(
 
 
 def _rejecting(standing: Standing, hosts: Collection[HostSeen]) -> str:
-    """What its sources have rejected in the last hour, if they did: a sentence on the one that did so last."""
-    found = ((name, received_of(stream, hosts)) for name, stream in standing.sources.items())
+    """Say which of its sources was the last to reject events in the last hour, and why; empty if none did."""
+    receptions = ((name, received_of(stream, hosts)) for name, stream in standing.sources.items())
     last, text = time.time() - _REJECTS_SHOWN, ""
-    for name, received in found:
+    for name, received in receptions:
         if received is not None and received.newest and (newest := received.newest[0]).at > last:
             events = f"{received.rejected:,} of {received.accepted + received.rejected:,} events"
             last, text = newest.at, f"the source {name} has rejected {events}, the last because {newest.reason}"
@@ -128,7 +128,7 @@ def task_answers(row: DataflowRow, standing: Standing, observations: Observation
     failed: dict[int, str] = {}
     for need in standing.needs:
         if (seen := observations.job(need.job)) is not None:
-            failed |= {each: seen.failed[each] for each in need.instances & seen.failed.keys()}
+            failed |= {instance: seen.failed[instance] for instance in need.instances & seen.failed.keys()}
     return tuple(
         TaskAnswer(
             id=task,
@@ -188,7 +188,7 @@ class Dataflows(Base):
         submitted = self._changes.dataflows.submit(
             owner, kept.document, who=caller.who, idempotency_key=idempotency_key, start=start, origin=kept.origin
         )
-        return self.submitted(submitted.row, made)
+        return self.submitted(submitted, made)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
@@ -250,7 +250,7 @@ class Dataflows(Base):
         if sink is not None and sink not in row.sinks:
             raise NotFound("output", sink)
         if row.removed is not None:
-            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
+            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it again")
         if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
         return row, outputs
@@ -279,7 +279,7 @@ class Dataflows(Base):
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
         seen = {
-            job_plan.job: found for job_plan in preview.plans if (found := self._seeing.job(job_plan.job)) is not None
+            job_plan.job: report for job_plan in preview.plans if (report := self._seeing.job(job_plan.job)) is not None
         }
         # What others' tasks take is theirs to know.
         own = self._instances_of(owner)
@@ -298,8 +298,8 @@ class Dataflows(Base):
 
     def _instances_of(self, tenant: str) -> set[int]:
         """The running tasks that a tenant's dataflows use."""
-        of = table_of(DataflowRow).c
-        wanted = select(of.instances).where(of.tenant == tenant, of.removed.is_(None))
+        rows = table_of(DataflowRow).c
+        wanted = select(rows.instances).where(rows.tenant == tenant, rows.removed.is_(None))
         with self._store.read() as session:
             return {instance for instances in session.scalars(wanted) for instance in instances}
 
@@ -330,19 +330,19 @@ class Dataflows(Base):
             wanted = wanted.where(in_name | (col(DataflowRow.id) == search))
         if source is not None and caller.tenant is not None:
             source = full_name(caller.tenant, source)
-        found: list[tuple[DataflowRow, DataflowAnswer]] = []
+        answers: list[tuple[DataflowRow, DataflowAnswer]] = []
         after = paging.after_number
-        while len(found) <= paging.limit:
+        while len(answers) <= paging.limit:
             with self._store.read() as session:
                 rows = session.scalars(wanted.where(col(DataflowRow.number) > after).limit(paging.limit + 1)).all()
             reading = [row for row in rows if source is None or source in row.sources]
             for row, answer in zip(reading, self._answers(reading), strict=True):
                 if state in {None, answer.state}:
-                    found.append((row, answer))
+                    answers.append((row, answer))
             if len(rows) <= paging.limit:
                 break
             after = rows[-1].number or 0
-        return paged(found, paging.limit, cursor=lambda pair: pair[0].number, answer=lambda pair: pair[1])
+        return paged(answers, paging.limit, cursor=lambda pair: pair[0].number, answer=lambda pair: pair[1])
 
     def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from sqlalchemy.orm import aliased
@@ -76,53 +76,6 @@ def of_document(at: int) -> Iterator[None]:
         raise InvalidDataflow(problems_of_documents({at: refused.errors})) from refused
 
 
-def _refuse(raw: bytes, ids: Collection[str], *at: str, code: str, message: Callable[[Any], str], remedy: str) -> None:
-    """Refuse a document because of some of its tasks, if there are any."""
-    if ids:
-        raise InvalidDataflow(
-            Problem(pointer=pointer("tasks", number, *at), code=code, message=message(task), remedy=remedy)
-            for number, task in enumerate(json.loads(raw)["tasks"])
-            if task["id"] in ids
-        )
-
-
-def check_no_generators(dataflow: Dataflow, raw: bytes) -> None:
-    """Refuse a dataflow, of whose document these are the bytes, that begins at such tasks."""
-    _refuse(
-        raw,
-        {id_ for id_, place in dataflow.places.items() if dataflow.tasks[place].type.is_generator},
-        "type",
-        code="generator-not-run",
-        message=lambda task: (
-            f"tasks of type {quoted(task['type'])} make their events themselves, which nothing here runs"
-        ),
-        remedy="register a source of kind 'timer' or 'rate', and begin with a task of type 'source' that reads it",
-    )
-
-
-def check_topics(dataflow: Dataflow, raw: bytes, sources: Mapping[str, Registered]) -> None:
-    """Refuse a dataflow, of whose document these are the bytes, that publishes elsewhere."""
-    topics = {
-        id_: dataflow.tasks[place].config["topic"]
-        for id_, place in dataflow.places.items()
-        if dataflow.tasks[place].type.name == MQTT_PUBLISH.name
-    }
-    if not topics:
-        return
-    own = {source.topic for source in sources.values() if source.source.owner == dataflow.tenant}
-    _refuse(
-        raw,
-        {id_ for id_, topic in topics.items() if topic not in own},
-        "config",
-        "topic",
-        code="foreign-topic",
-        message=lambda task: (
-            f"{quoted(topics[task['id']])} is the topic of no source that {quoted(dataflow.tenant)} owns"
-        ),
-        remedy="register a source with this topic, or name the topic of one",
-    )
-
-
 def publishing(state: CommittedState, source: str) -> set[str]:
     """The dataflows that publish on the topic of a source, as the running graph calls them."""
     running, topic = state.running, state.sources[source].topic
@@ -148,7 +101,7 @@ def visible_to(tenant: str) -> SelectOfScalar[ModuleRow]:
 
 
 def modules_of(session: Session, tenant: str, held: Collection[str] = ()) -> tuple[Module, ...]:
-    """Those visible to it; deprecated ones only if they are held, or named with their version."""
+    """Return the modules that a tenant sees; deprecated ones only if they are held, or named with their version."""
     return tuple(
         replace(read_module(row.form), owner=row.owner, wheels=wheels_of(row))
         for row in session.exec(visible_to(tenant).order_by(col(ModuleRow.number)))
@@ -162,29 +115,57 @@ def wheels_of(row: ModuleRow) -> tuple[str, ...]:
 
 
 def is_vouched(row: ModuleRow) -> bool:
-    """Whether an operator answers for its code."""
+    """Tell whether an operator answers for a module's code."""
     return not row.owner or row.vouched is not None
 
 
 Published: TypeAlias = Callable[[str, CodeConfig], bool]
 """Whether a tenant may run code as a config says: it is that of a published source, with its owner."""
-_CONFIGS: Mapping[str, type[CodeConfig]] = {each.name: each.config for each in CODE_TYPES}
+_CONFIGS: Mapping[str, type[CodeConfig]] = {kind.name: kind.config for kind in CODE_TYPES}
 
 
-def check_code(dataflow: Dataflow, raw: bytes, published: Published) -> None:
-    """Refuse a dataflow, of whose document these are the bytes, that runs other code."""
+class _Refusal(NamedTuple):
+    """Tasks of a document because of which it is refused, if there are any."""
+
+    ids: Collection[str]
+    at: tuple[str, ...]
+    """Where the problem is within such a task."""
+    code: str
+    message: Callable[[Any], str]
+    """By the task as the document has it."""
+    remedy: str
+
+
+def _refusals(dataflow: Dataflow, sources: Mapping[str, Registered], published: Published) -> Iterator[_Refusal]:
+    """Yield what a service does not run: generators, publishing on others' topics, and code that was not published."""
+    tasks = {id_: dataflow.tasks[place] for id_, place in dataflow.places.items()}
+    yield _Refusal(
+        [id_ for id_, task in tasks.items() if task.type.is_generator],
+        ("type",),
+        "generator-not-run",
+        lambda task: f"tasks of type {quoted(task['type'])} make their events themselves, which nothing here runs",
+        "register a source of kind 'timer' or 'rate', and begin with a task of type 'source' that reads it",
+    )
+    if topics := {id_: task.config["topic"] for id_, task in tasks.items() if task.type.name == MQTT_PUBLISH.name}:
+        own = {source.topic for source in sources.values() if source.source.owner == dataflow.tenant}
+        yield _Refusal(
+            [id_ for id_, topic in topics.items() if topic not in own],
+            ("config", "topic"),
+            "foreign-topic",
+            lambda task: f"{quoted(topics[task['id']])} is the topic of no source that {quoted(dataflow.tenant)} owns",
+            "register a source with this topic, or name the topic of one",
+        )
     configs = {
-        id_: _CONFIGS[dataflow.tasks[place].type.name].model_validate_json(json.dumps(dataflow.tasks[place].config))
-        for id_, place in dataflow.places.items()
-        if dataflow.tasks[place].type.name in _CONFIGS
+        id_: _CONFIGS[task.type.name].model_validate_json(json.dumps(task.config))
+        for id_, task in tasks.items()
+        if task.type.name in _CONFIGS
     }
-    _refuse(
-        raw,
-        {id_ for id_, config in configs.items() if not published(dataflow.tenant, config)},
-        "config",
-        code="code-not-published",
-        message=lambda _task: "the config is not that of published code which you may run",
-        remedy="publish the source as a module, and name the module at an open place of a pipeline",
+    yield _Refusal(
+        [id_ for id_, config in configs.items() if not published(dataflow.tenant, config)],
+        ("config",),
+        "code-not-published",
+        lambda _task: "the config is not that of published code which you may run",
+        "publish the source as a module, and name the module at an open place of a pipeline",
     )
 
 
@@ -232,7 +213,16 @@ def canonical(  # noqa: PLR0913 - as `canonicalise`
         )
     except InvalidDocument as error:
         raise InvalidDataflow(error.problems) from error
-    check_no_generators(canonical_dataflow, raw)
-    check_topics(canonical_dataflow, raw, sources)
-    check_code(canonical_dataflow, raw, published)
+    for refusal in _refusals(canonical_dataflow, sources, published):
+        if refusal.ids:
+            raise InvalidDataflow(
+                Problem(
+                    pointer=pointer("tasks", number, *refusal.at),
+                    code=refusal.code,
+                    message=refusal.message(task),
+                    remedy=refusal.remedy,
+                )
+                for number, task in enumerate(json.loads(raw)["tasks"])
+                if task["id"] in refusal.ids
+            )
     return canonical_dataflow

@@ -1,10 +1,10 @@
 """Edited documents: patches applied to a document, and the check that tasks change, come and go in place; pure."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from graphlib import TopologicalSorter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dags import Problem
 from dags.problems import pointer
@@ -40,29 +40,31 @@ def patched(document: str, patches: TaskPatches) -> tuple[str, tuple[Problem, ..
     return json.dumps(edited, ensure_ascii=False), tuple(problems)
 
 
-def streams_of(document: str) -> list[tuple[str, str]]:
-    """The streams of a document, as pairs of task ids."""
-    return [(stream["from"], stream["to"]) for stream in json.loads(document)["streams"]]
+class Comparison(NamedTuple):
+    """The difference between a document and the edited one."""
+
+    rerouted: frozenset[str]
+    """The tasks of the edited document that other streams enter than before, those that are new among them."""
+    streams: list[tuple[str, str]]
+    """The streams of the edited document, as pairs of task ids."""
+    problem: Problem | None
+    """What is in the way if tasks are fed otherwise, except by tasks that are inserted or taken out in between."""
 
 
-def rerouted(document: str, edited: str) -> frozenset[str]:
-    """The tasks of an edited document that other streams enter than before, those that are new among them."""
-    before, after = _entering(document), _entering(edited)
-    return frozenset(task for task, streams in after.items() if streams != before.get(task, frozenset()))
-
-
-def shape_problems(document: str, edited: str) -> Iterator[Problem]:
-    """A problem if tasks are fed otherwise, except by tasks that are inserted or taken out in between.
-
-    Both documents are valid. A task lies in between if some task that stays is above it, and some below.
-    """
+def compared(document: str, edited: str) -> Comparison:
+    """Compare two valid documents. A task lies in between if some task that stays is above it, and some below."""
     before, after = _entering(document), _entering(edited)
     stay = before.keys() & after.keys()
-    outside = [*_outside(after, stay), *_outside(before, stay)]
-    if outside:
-        yield _replace("tasks", f"the task {outside[0]!r} is new or gone, and not between tasks that stay")
+    problem = None
+    if outside := [*_outside(after, stay), *_outside(before, stay)]:
+        problem = _replace("tasks", f"the task {outside[0]!r} is new or gone, and not between tasks that stay")
     elif _without_between(before, stay) != _without_between(after, stay):
-        yield _replace("streams", "the edited document has other streams, apart from tasks in between")
+        problem = _replace("streams", "the edited document has other streams, apart from tasks in between")
+    return Comparison(
+        rerouted=frozenset(task for task, streams in after.items() if streams != before.get(task, frozenset())),
+        streams=_downwards(after),
+        problem=problem,
+    )
 
 
 _Entering: TypeAlias = Mapping[str, frozenset[tuple[str, str, str]]]
@@ -77,9 +79,14 @@ def _entering(document: str) -> _Entering:
     return {task: frozenset(streams) for task, streams in entering.items()}
 
 
+def _downwards(entering: _Entering) -> list[tuple[str, str]]:
+    """The streams, as pairs of task ids."""
+    return [(parent, task) for task, streams in entering.items() for _, parent, _ in streams]
+
+
 def _outside(entering: _Entering, stay: AbstractSet[str]) -> list[str]:
     """The tasks that do not stay, and have none that does above them or below."""
-    downwards = [(parent, task) for task, streams in entering.items() for _, parent, _ in streams]
+    downwards = _downwards(entering)
     reached = below(downwards, stay) & below([(task, parent) for parent, task in downwards], stay)
     return sorted(entering.keys() - reached)
 
@@ -92,7 +99,7 @@ def _without_between(entering: _Entering, stay: AbstractSet[str]) -> _Entering:
         origins[task] = frozenset(
             (port, *origin)
             for port, parent, parent_port in entering[task]
-            for origin in ([(parent, parent_port)] if parent in stay else [each[1:] for each in origins[parent]])
+            for origin in ([(parent, parent_port)] if parent in stay else [stream[1:] for stream in origins[parent]])
         )
     return {task: origins[task] for task in stay}
 
@@ -110,9 +117,9 @@ def _merged(value: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(value) if isinstance(value, Mapping) else {}
-    for key, each in patch.items():
-        if each is None:
+    for key, change in patch.items():
+        if change is None:
             merged.pop(key, None)
         else:
-            merged[key] = _merged(merged.get(key), each)
+            merged[key] = _merged(merged.get(key), change)
     return merged

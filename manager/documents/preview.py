@@ -56,19 +56,14 @@ def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflo
         ids = {place: task for task, place in sorted(dataflow.places.items(), reverse=True)}
         # What follows a source inherits its scope.
         return confine(dataflow, lambda at: None if dataflow.tasks[at].inputs else Scope(dataflow.id, ids[at]))
-    since = _since(dataflow, state)
+    since: list[float] = []
+    # For each task the time since which the tenant may read all sources above it.
+    for task in dataflow.tasks:
+        above = (since[edge.parent] for edge in task.inputs)
+        since.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
     if not any(since):
         return dataflow
     return confine(dataflow, _younger(dataflow, state.running, since))
-
-
-def _since(dataflow: Dataflow, state: CommittedState) -> list[float]:
-    """For each task the time since which the tenant may read all sources above it."""
-    times: list[float] = []
-    for task in dataflow.tasks:
-        above = (times[edge.parent] for edge in task.inputs)
-        times.append(max(above) if task.inputs else state.sources[task.config["source"]].since(dataflow.tenant))
-    return times
 
 
 def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
@@ -125,7 +120,7 @@ def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str)
     """For each source those into which its events are published."""
     ways: defaultdict[str, set[str]] = defaultdict(set)
     for instance, task in running.tasks.items():
-        if task.type.name == MQTT_PUBLISH.name and any(public_id(each) != without for each in running.serves(instance)):
+        if task.type.name == MQTT_PUBLISH.name and any(public_id(user) != without for user in running.serves(instance)):
             for source in _read_by(instance, lambda at: running.tasks[Instance(at)]):
                 ways[source] |= named[task.config["topic"]]
     return ways
@@ -215,17 +210,17 @@ def _unhosted(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterato
     offered = [host.tags for host in conditions.hosts if not host.away]
     # Where there is no host at all, one may come that offers everything.
     for number, task in enumerate(json.loads(raw)["tasks"] if offered else ()):
-        found = dataflow.tasks[dataflow.places[task["id"]]]
-        if not found.tags or any(found.tags <= tags for tags in offered):
+        vertex = dataflow.tasks[dataflow.places[task["id"]]]
+        if not vertex.tags or any(vertex.tags <= tags for tags in offered):
             continue
-        nowhere = found.tags.difference(*offered)
+        nowhere = vertex.tags.difference(*offered)
         lacking = listed(sorted(nowhere)) if nowhere else "all of it"
-        missing = "no host does" if nowhere == found.tags else f"no host offers {lacking}"
-        image = next((each.name for each in conditions.images if found.tags <= each.tags), None)
+        missing = "no host does" if nowhere == vertex.tags else f"no host offers {lacking}"
+        image = next((candidate.name for candidate in conditions.images if vertex.tags <= candidate.tags), None)
         yield Problem(
-            pointer=pointer("tasks", number, "tags" if found.tags - found.type.tags and "tags" in task else "type"),
+            pointer=pointer("tasks", number, "tags" if vertex.tags - vertex.type.tags and "tags" in task else "type"),
             code="no-host",
-            message=f"the task needs a host that offers {listed(sorted(found.tags))}, and {missing}",
+            message=f"the task needs a host that offers {listed(sorted(vertex.tags))}, and {missing}",
             remedy=_OTHER_HOST if image is None else f"have an operator start one, with `braid host --image {image}`",
         )
 
@@ -266,5 +261,5 @@ def preview_removal(state: CommittedState, dataflow: str) -> RemovalPreview:
     return RemovalPreview(
         stops=frozenset(task.instance for task in stops),
         # Raw events come to every job that reads them; nobody forwards them.
-        streams=tuple(sorted(Stream(*each) for each in ending if state.running.tasks[Instance(each[0])].inputs)),
+        streams=tuple(sorted(Stream(*stream) for stream in ending if state.running.tasks[Instance(stream[0])].inputs)),
     )

@@ -1,9 +1,9 @@
 """The rows of dataflows: looked up, taken away, and kept otherwise while nothing that runs changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
@@ -15,6 +15,7 @@ from manager.kernel.draft import Draft, write_down
 from manager.kernel.state import running_id
 from manager.problem import Conflict, NotFound
 from manager.store.tables import DataflowRow
+from merge import Remove, decide
 
 
 class WrittenKind(StrEnum):
@@ -39,8 +40,9 @@ _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow
 
 def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
     """Remove a dataflow, and have its row say so."""
-    draft.state.earliest.pop(row.id, None)
-    draft.remove(running_id(row.id, row.revision))
+    state, gone = draft.state, Remove(dataflow=running_id(row.id, row.revision))
+    state.earliest.pop(row.id, None)
+    draft.take(decide(state.running, state.jobs, gone, draft.ground.conditions(state, draft.now)))
     row.removed = draft.now.timestamp()
     session.add(row)
 
@@ -69,7 +71,7 @@ def running_dataflow(session: Session, dataflow: str) -> DataflowRow:
     """The row of a dataflow that is there to be changed."""
     row = dataflow_of(session, dataflow)
     if row.removed is not None:
-        raise Conflict(f"the dataflow {dataflow!r} was removed; submit it anew")
+        raise Conflict(f"the dataflow {dataflow!r} was removed; submit it again")
     return row
 
 
@@ -78,59 +80,13 @@ def histories_of(row: DataflowRow) -> dict[str, Scope]:
     return {task: Scope(*scope) for task, scope in (row.histories or {}).items()}
 
 
-class RowKeeper:
-    """Keeps what is beside a running dataflow. Nothing that runs changes by it."""
-
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-
-    def _keep(self, dataflow: str, kind: OperationKind, *, who: str, note: str = "", **values: Any) -> DataflowRow:
-        """Have its row keep some values; the row as it is then."""
-        with self._committer.writing() as (session, draft):
-            row = running_dataflow(session, dataflow)
-            for name, value in values.items():
-                setattr(row, name, value)
-            session.add(row)
-            write_down(session, draft, kind, who=who, subject=dataflow, note=note)
-            return row
-
-
-class AdaptationChanges(RowKeeper):
-    """All that is kept of dynamic dataflows."""
-
-    def keep_policy(self, dataflow: str, policy: bytes, *, who: str) -> DataflowRow:
-        """Keep another policy in the place of the document's own."""
-        return self._keep(dataflow, OperationKind.SET_POLICY, who=who, policy=policy.decode())
-
-    def keep_pinned(self, dataflow: str, pinned: Mapping[str, str | bool], *, who: str) -> DataflowRow:
-        """Keep what is chosen by hand."""
-        words = {True: "open", False: "closed"}
-        chosen = (f"{name}: {words[pin] if isinstance(pin, bool) else pin}" for name, pin in sorted(pinned.items()))
-        note = ", ".join(chosen) or "nothing"
-        return self._keep(dataflow, OperationKind.CHOOSE, who=who, note=note, pinned=dict(pinned) or None)
-
-    def note(self, dataflow: str, why: str, *, who: str) -> None:
-        """Note in the journal why a dataflow adapts."""
-        self._keep(dataflow, OperationKind.ADAPT, who=who, note=why)
-
-
-class PipelineChanges(RowKeeper):
-    """All that is kept of pipelines."""
-
-    def keep(self, dataflow: str, pipeline: WrittenDocument, *, who: str) -> DataflowRow:
-        """Keep other goals and places for a dataflow whose document has been planned of them, or soon is."""
-        with self._committer.writing() as (session, draft):
-            row = running_dataflow(session, dataflow)
-            take_origin(row, pipeline)
-            session.add(row)
-            write_down(session, draft, OperationKind.REPLAN, who=who, subject=dataflow)
-            return row
-
-    def keep_given_up(self, dataflow: str, modules: Sequence[Mapping[str, Any]], *, who: str, note: str) -> DataflowRow:
-        """Keep which modules failed in a pipeline, and what came of it."""
-        return self._keep(dataflow, OperationKind.REPLAN, who=who, note=note, given_up=[*map(dict, modules)])
-
-    def keep_unplanned(self, dataflow: str, why: str, *, who: str) -> DataflowRow:
-        """Keep the reason why a pipeline stays as it is, though it was planned anew."""
-        note = f"stays as it is: {why}" if why else "can be planned again"
-        return self._keep(dataflow, OperationKind.REPLAN, who=who, note=note, unplanned=why)
+@contextmanager
+def keeping(
+    committer: Committer, dataflow: str, kind: OperationKind, *, who: str, note: str = ""
+) -> Iterator[DataflowRow]:
+    """Open a change of what is kept beside a running dataflow, in its row. Nothing that runs changes by it."""
+    with committer.writing() as (session, draft):
+        row = running_dataflow(session, dataflow)
+        yield row
+        session.add(row)
+        write_down(session, draft, kind, who=who, subject=dataflow, note=note)

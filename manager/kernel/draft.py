@@ -20,7 +20,7 @@ from manager.answers.overview import OperationKind
 from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState, stands_apart
 from manager.kernel.transitions import Phase
-from manager.planner import NO_OTHER_LIMITS, Delivered, Made, Planner, public_id
+from manager.planner import NO_OTHER_LIMITS, Delivered, Planner, public_id
 from manager.store.dead_letters import given_back
 from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
 from merge import (
@@ -32,12 +32,9 @@ from merge import (
     JobId,
     Jobs,
     MeasuredCosts,
-    Remove,
-    RunningGraph,
     RunningTask,
     Step,
     as_registered,
-    decide,
 )
 from merge.reconfiguration.alteration import Alteration, alter, altered
 from merge.step import Settled
@@ -75,7 +72,7 @@ class DecisionGround:
 
 @dataclass(kw_only=True)
 class Draft:
-    """Made by the committer for one change."""
+    """One change while it is made; the committer makes a draft for each."""
 
     state: CommittedState
     ground: DecisionGround
@@ -101,6 +98,8 @@ class Draft:
     """The events that jobs get with their next plans, beside those of before that they have not taken yet."""
     taken: set[JobId] = field(default_factory=set)
     """The jobs that have taken all that they were fed."""
+    made: dict[JobId, Plan] = field(default_factory=dict)
+    """The new plans."""
     state_bounds: Mapping[JobId, Mapping[int, int]] = field(default_factory=dict)
     """The bounds of states in jobs where they change."""
 
@@ -147,19 +146,13 @@ class Draft:
         self.touched |= settled.touches - switching
         self.closed += settled.released.stops
 
-    def remove(self, dataflow: str) -> None:
-        """Decide that a dataflow stops, and go on by that."""
-        state = self.state
-        self.take(decide(state.running, state.jobs, Remove(dataflow=dataflow), self.ground.conditions(state, self.now)))
-
     def plans(self) -> dict[JobId, Plan]:
-        """Make the new plans, the state's from now on; a job whose plan would be as it was keeps that."""
+        """The new plans, the state's from now on; a job whose plan would be as it was keeps that."""
         state = self.state
         for job in self.closed:
             if (last := state.plans.pop(job, None)) is not None:
                 state.stopped[job] = last
         planner = self.planner(state.jobs)
-        made: dict[JobId, Plan] = {}
         for job in sorted(self.touched - set(self.closed)):
             before = state.plans.get(job)
             version = before.version + 1 if before else 1
@@ -172,44 +165,25 @@ class Draft:
                 state_bounds=self.state_bounds.get(job, planned.state_bounds),
             )
             if before is None or plan != replace(before, version=version, term=self.term):
-                made[job] = state.plans[job] = plan
+                self.made[job] = state.plans[job] = plan
                 if stands_apart(plan):
                     state.apart.add(job)
         for dataflow in self.submitted:
             state.needed[dataflow] = {job: state.plans[job].version for job in state.jobs_of(dataflow)}
-        return made
+        return self.made
 
-    def planner(self, jobs: Jobs) -> Planner:
-        """The maker of plans for jobs as they are, or as they would be."""
-        return self._planner(self.state.running, jobs, self.state.epochs, self.state.slots)
-
-    def next_plan(self, planner: Planner, job: JobId) -> Plan:
-        """The next plan of a job that goes on, as a planner makes it, at the pace that it has."""
-        before = self.state.plans[job]
-        plan = planner.plan(job, version=before.version + 1, term=self.term, before=before)
-        return replace(plan, pace=before.pace)
-
-    def take_up(self, session: Session, plans: Mapping[JobId, Plan]) -> None:
-        """Go on with plans that were made for a transition."""
-        self.moved = True
-        self.state.plans |= plans
-        write_jobs(session, self, plans)
-
-    def planner_after(self, by: Alteration, jobs: Jobs) -> Planner:
-        """The maker of plans for what runs after a reconfiguration."""
+    def planner(self, jobs: Jobs, after: Alteration | None = None) -> Planner:
+        """The maker of plans for jobs as they are, or as they would be, also after a reconfiguration."""
         state = self.state
-        renamed = {
-            Delivered(new.id, sink): state.epochs[Delivered(old.id, sink)]
-            for old, new in by.swaps
-            for sink in old.sinks
-            if Delivered(old.id, sink) in state.epochs
-        }
-        return self._planner(altered(state.running, by), jobs, state.epochs | renamed, {})
-
-    def _planner(
-        self, running: RunningGraph, jobs: Jobs, epochs: Mapping[Delivered, int], slots: dict[Instance, Made]
-    ) -> Planner:
-        state = self.state
+        running, epochs, slots = state.running, state.epochs, state.slots
+        if after is not None:
+            renamed = {
+                Delivered(new.id, sink): epochs[Delivered(old.id, sink)]
+                for old, new in after.swaps
+                for sink in old.sinks
+                if Delivered(old.id, sink) in epochs
+            }
+            running, epochs, slots = altered(running, after), epochs | renamed, {}
         return Planner(
             running,
             jobs,
@@ -221,6 +195,18 @@ class Draft:
             limits=self.ground.limits,
             quarantined=state.in_quarantine(self.now.timestamp()),
         )
+
+    def next_plan(self, planner: Planner, job: JobId) -> Plan:
+        """The next plan of a job that goes on, as a planner makes it, at the pace that it has."""
+        before = self.state.plans[job]
+        plan = planner.plan(job, version=before.version + 1, term=self.term, before=before)
+        return replace(plan, pace=before.pace)
+
+    def take_up(self, plans: Mapping[JobId, Plan]) -> None:
+        """Go on with plans that were made for a transition."""
+        self.moved = True
+        self.state.plans |= plans
+        self.made |= plans
 
     def know(self, source: Registered) -> None:
         """Take up a source, new or changed."""
@@ -308,7 +294,6 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
 
 def write_running(session: Session, draft: Draft) -> None:
     """Write down the running tasks and jobs after a change."""
-    plans = draft.plans()
     homes = draft.state.jobs.homes
     gone = sorted(draft.gone)
     for start in range(0, len(gone), _MOST_AT_ONCE):
@@ -318,7 +303,7 @@ def write_running(session: Session, draft: Draft) -> None:
     if draft.altered:
         rows = [{"altered": task.instance, **_task(task, homes[task.instance])} for task in draft.altered.values()]
         session.execute(_SET_TASKS, rows)
-    write_jobs(session, draft, plans)
+    write_plans(session, draft)
     # What a job that is to stop was fed, and is not known to have taken, are dead letters again.
     ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
     if feeds := [feed.id for plan in ended for feed in plan.feeds]:
@@ -340,11 +325,6 @@ def write_operation(  # noqa: PLR0913 - who did what, when, and what came of it
     nothing = {"started": 0, "reused": 0, "paused": 0, "jobs_started": [], "jobs_stopped": [], "note": ""}
     seconds = time.monotonic() - (draft.begun if begun is None else begun)
     session.execute(_ADD_OPERATION, {**entry, **nothing, **outcome, "seconds": seconds})
-
-
-def write_plans(session: Session, draft: Draft) -> None:
-    """Write down new plans, of a change that nobody asked for."""
-    write_jobs(session, draft, draft.plans())
 
 
 def write_idempotency(  # noqa: PLR0913, PLR0917 - what was sent, and what came of it
@@ -397,11 +377,11 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
     }
 
 
-def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
-    """Write down plans that were made, of jobs that were opened or not, and which jobs are to stop."""
+def write_plans(session: Session, draft: Draft) -> None:
+    """Write down the new plans, and which jobs are to stop."""
     rows = {
         job: {"host": plan.host, "version": plan.version, "plan": written_plan(plan).decode(), "stopped": False}
-        for job, plan in plans.items()
+        for job, plan in draft.plans().items()
     }
     if made := [{"id": job, **row} for job, row in rows.items() if job in draft.opened]:
         session.execute(_ADD_JOBS, made)

@@ -34,7 +34,7 @@ class Grants:
         >>> Grants(named={"ann": 3.0}, public=5.0).of("ann"), Grants(public=5.0).of("bob"), Grants().of("bob")
         (3.0, 5.0, None)
         """
-        return min((each for each in (self.named.get(tenant), self.public) if each is not None), default=None)
+        return min((since for since in (self.named.get(tenant), self.public) if since is not None), default=None)
 
     def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> Grants:
         """The grants after a change of who may read it; those who still may keep their time."""
@@ -116,14 +116,7 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
         case TimerConnection():
             return Timed(seconds=connection.seconds)
         case ReplayConnection():
-            return ReplayedFile(
-                path=connection.path,
-                fields=fields,
-                time_field=connection.time_field,
-                speed=connection.speed,
-                per_second=connection.per_second,
-                repeat=connection.repeat,
-            )
+            return ReplayedFile(fields=fields, **connection.model_dump())
 
 
 def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:
@@ -137,27 +130,27 @@ def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningT
     return sources
 
 
+@dataclass(frozen=True, eq=False)
 class Readable(Mapping[str, Source]):
     """The sources that a tenant may read, under every name that it may use.
 
     Looked up on demand: a submission names few of all that are registered.
     """
 
-    def __init__(self, tenant: str, sources: Mapping[str, Registered]) -> None:
-        """`sources` has each by its full name."""
-        self._tenant = tenant
-        self._sources = sources
+    tenant: str
+    sources: Mapping[str, Registered]
+    """Each by its full name."""
 
     def __getitem__(self, name: str) -> Source:
-        source = self._sources[full_name(self._tenant, name)].source
-        if not source.visible_to(self._tenant):
+        source = self.sources[full_name(self.tenant, name)].source
+        if not source.visible_to(self.tenant):
             raise KeyError(name)
         return source
 
     def __iter__(self) -> Iterator[str]:
-        own = f"{self._tenant}:"
-        for name, each in self._sources.items():
-            if each.source.visible_to(self._tenant):
+        own = f"{self.tenant}:"
+        for name, registered_source in self.sources.items():
+            if registered_source.source.visible_to(self.tenant):
                 yield name
                 if name.startswith(own):
                     yield name.removeprefix(own)

@@ -13,7 +13,7 @@ from engine.plan import Bridged, Ingress, Plan, StateImport
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import dataflow_of
-from manager.kernel.draft import DecisionGround, Draft
+from manager.kernel.draft import DecisionGround, Draft, write_plans
 from manager.kernel.state import CommittedState, jobs_of, move_of
 from manager.kernel.transitions import (
     Chosen,
@@ -165,7 +165,8 @@ def _begin(session: Session, draft: Draft, chosen: Chosen, steps: tuple[MoveStep
             shards=shards.get(job, 1),
             workers=planner.workers(step.instance for step in steps if step.joins == job),
         )
-    draft.take_up(session, plans)
+    draft.take_up(plans)
+    write_plans(session, draft)
     return move
 
 
@@ -217,7 +218,8 @@ def _begin_anew(session: Session, draft: Draft, move: Move) -> None:
         # A job that takes back knows its own place in its streams.
         ingress = plan.ingress if returns else tuple(_from_cut(move, job, entering) for entering in plan.ingress)
         plans[job] = replace(plan, imports=imports, ingress=ingress)
-    draft.take_up(session, plans)
+    draft.take_up(plans)
+    write_plans(session, draft)
 
 
 def _from_cut(move: Move, job: JobId, entering: Ingress) -> Ingress:
@@ -280,7 +282,8 @@ def _close(session: Session, draft: Draft, row: MoveRow, why: str) -> None:
         state.stopped[job] = state.plans.pop(job)
     planner = draft.planner(state.jobs)
     # The states are theirs by now, and the cut is to be released.
-    draft.take_up(session, {job: draft.next_plan(planner, job) for job in sorted(move.concerned - set(idle))})
+    draft.take_up({job: draft.next_plan(planner, job) for job in sorted(move.concerned - set(idle))})
+    write_plans(session, draft)
     session.add(
         OperationRow(
             at=now,

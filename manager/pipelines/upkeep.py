@@ -12,8 +12,10 @@ from sqlalchemy import func
 from sqlmodel import col, select
 
 from dags.problems import listed
+from manager.answers.overview import OperationKind
 from manager.answers.pipelines import GivenUpModule, ReplanAnswer, ReplanForm, ReplanKind
 from manager.answers.tenants import Role
+from manager.kernel.dataflow_rows import keeping
 from manager.kernel.draft import SERVICE
 from manager.kernel.registered_sources import Registered
 from manager.kernel.transitions import HAS_SWITCHED, Phase, Reconfiguration
@@ -36,12 +38,12 @@ class GivenUp(GivenUpModule):
 
 
 def given_up_in(row: DataflowRow) -> tuple[GivenUp, ...]:
-    """Those of a dataflow, oldest first."""
+    """Return the modules that were given up in a dataflow, oldest first."""
     return tuple(map(GivenUp.model_validate, row.given_up or ()))
 
 
 def standing(given_up: tuple[GivenUp, ...], phases: Mapping[str, str]) -> tuple[GivenUp, ...]:
-    """Those that are not tried again: without those whose reconfiguration was abandoned before it changed anything."""
+    """Return those that are not tried again, which leaves out what was abandoned before it changed anything."""
     return tuple(failure for failure in given_up if phases.get(failure.reconfiguration or "") != Phase.ABANDONED)
 
 
@@ -102,7 +104,7 @@ class PipelineFollower:
             self._plan(self._due.popleft())
 
     def _known_modules(self) -> tuple[object, ...]:
-        """What changes whenever modules do."""
+        """Return figures that change whenever modules do."""
         wanted = select(func.max(ModuleRow.number), func.count(col(ModuleRow.deprecated)))
         with self._tools.store.read() as session:
             return tuple(session.exec(wanted).one())
@@ -153,7 +155,9 @@ class PipelineFollower:
             if answer.how is not ReplanKind.NOTHING:
                 log.info("the pipeline %s follows its modules and sources at %s", dataflow, ", ".join(answer.changed))
         if why != row.unplanned:
-            self._tools.changes.pipelines.keep_unplanned(dataflow, why, who=SERVICE)
+            note = f"stays as it is: {why}" if why else "can be planned again"
+            with keeping(self._tools.committer, dataflow, OperationKind.REPLAN, who=SERVICE, note=note) as kept:
+                kept.unplanned = why
 
 
 fallback_log = logging.getLogger("braid.fallbacks")
@@ -179,7 +183,7 @@ class FallbackTaker:
         # Looks come with every commit.
         self._next = now + _LOOK_EVERY
         failing = self._failing()
-        self._settled = {each: known for each, known in self._settled.items() if failing.get(each) == known}
+        self._settled = {dataflow: known for dataflow, known in self._settled.items() if failing.get(dataflow) == known}
         for dataflow in failing.keys() - self._settled.keys():
             try:
                 changes = self._see_to(dataflow, failing[dataflow])
@@ -192,7 +196,7 @@ class FallbackTaker:
 
     def _failing(self) -> Mapping[str, Mapping[int, str]]:
         """The dataflows with tasks that do nothing but fail, and these, each with the reason."""
-        found: dict[str, dict[int, str]] = {}
+        failing: dict[str, dict[int, str]] = {}
         with self._tools.committer.looking() as state:
             # What is being changed may not fail any more, and what fails then is undone.
             busy = {
@@ -208,8 +212,8 @@ class FallbackTaker:
                     continue
                 for instance, reason in seen.failed.items():
                     for user in state.running.users.get(Instance(instance), ()):
-                        found.setdefault(public_id(user), {})[instance] = reason
-        return {dataflow: failed for dataflow, failed in found.items() if dataflow not in busy}
+                        failing.setdefault(public_id(user), {})[instance] = reason
+        return {dataflow: failed for dataflow, failed in failing.items() if dataflow not in busy}
 
     def _see_to(self, dataflow: str, failed: Mapping[int, str]) -> bool:
         """Give up what failed, if there is anything to give up."""
@@ -251,14 +255,14 @@ class FallbackTaker:
         came_of_it: dict[str, Any] = {"outcome": outcome, "reconfiguration": reconfiguration, "brought": brought}
         more = [GivenUp(module=module, at=now, reason=why, **came_of_it) for module, why in sorted(news.items())]
         reasons = "; ".join(f"{module}: {reason}" for module, reason in sorted(news.items()))
-        kept = [module.model_dump(mode="json") for module in (*given_up, *more)]
         note = f"without {listed(sorted(news))}, since {reasons}: {outcome}"
         fallback_log.log(logging.WARNING if answer is None else logging.INFO, "the pipeline %s: %s", row.id, note)
-        self._tools.changes.pipelines.keep_given_up(row.id, kept, who=SERVICE, note=note)
+        with keeping(self._tools.committer, row.id, OperationKind.REPLAN, who=SERVICE, note=note) as kept:
+            kept.given_up = [module.model_dump(mode="json") for module in (*given_up, *more)]
 
 
 def _may_be_undone(reconfiguration: Reconfiguration) -> bool:
-    """Whether tasks are being changed, or are watched since they were."""
+    """Tell whether tasks are being changed, or are watched since they were."""
     if reconfiguration.phase in HAS_SWITCHED:
         return reconfiguration.phase is Phase.PROVING and time.time() - reconfiguration.since <= PROVEN_AFTER
     return True
@@ -280,5 +284,5 @@ def _outcome(answer: ReplanAnswer) -> str:
 
 
 def _brought(answer: ReplanAnswer) -> tuple[str, ...]:
-    found = {place.module for place in answer.plan.places if place.id in answer.changed and place.module is not None}
-    return tuple(sorted(found))
+    modules = {place.module for place in answer.plan.places if place.id in answer.changed and place.module is not None}
+    return tuple(sorted(modules))

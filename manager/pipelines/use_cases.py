@@ -4,10 +4,11 @@ import json
 from collections.abc import Sequence
 
 from dags.json_text import read_form
+from manager.answers.overview import OperationKind
 from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.documents.edited import rerouted, shape_problems
-from manager.kernel.dataflow_rows import running_dataflow
+from manager.documents.edited import compared
+from manager.kernel.dataflow_rows import keeping, running_dataflow, take_origin
 from manager.kernel.registered_sources import as_submitted
 from manager.pipelines.composer import (
     Composed,
@@ -79,7 +80,8 @@ class Pipelines(Base):
             self._changes.dataflows.replace(row.id, composed.document, who=caller.who, origin=composed.origin)
         elif not dry_run and composed.pipeline.decode() != row.pipeline:
             # Only now, because the reconfiguration may have been refused.
-            self._changes.pipelines.keep(row.id, composed.origin, who=caller.who)
+            with keeping(self._committer, row.id, OperationKind.REPLAN, who=caller.who) as kept:
+                take_origin(kept, composed.origin)
         return answer
 
     def _reconfigured(
@@ -87,7 +89,7 @@ class Pipelines(Base):
     ) -> ReplanAnswer:
         changes = Reconfigurations(self._tools)
         form = ReconfigurationForm(document=dict(composed.planned.assembled.document))
-        reshaped = bool(rerouted(row.document, composed.document.decode()))
+        reshaped = bool(compared(row.document, composed.document.decode()).rerouted)
         try:
             # A replacement would drop all states below; this drops those that do not go with the events from now on.
             if dry_run:
@@ -104,9 +106,10 @@ class Pipelines(Base):
     def _kind(self, row: DataflowRow, composed: Composed) -> tuple[ReplanKind, str]:
         """How a plan takes effect, as far as the documents say, and why it is a replacement."""
         document = composed.document.decode()
-        if (problem := next(shape_problems(row.document, document), None)) is not None:
-            return ReplanKind.REPLACEMENT, problem.message
-        if _tasks(row.document) == _tasks(document) and not rerouted(row.document, document):
+        difference = compared(row.document, document)
+        if difference.problem is not None:
+            return ReplanKind.REPLACEMENT, difference.problem.message
+        if _tasks(row.document) == _tasks(document) and not difference.rerouted:
             return ReplanKind.NOTHING, ""
         if self._is_outdated(row):
             # A reconfiguration goes by the schemas that it was submitted with, and this was planned by those of now.
@@ -114,7 +117,7 @@ class Pipelines(Base):
         return ReplanKind.RECONFIGURATION, ""
 
     def _is_outdated(self, row: DataflowRow) -> bool:
-        """Whether a source of a dataflow has another schema by now."""
+        """Tell whether a source of a dataflow has another schema by now."""
         with self._committer.looking() as state:
             tasks = [
                 task for instance in row.instances if (task := state.running.tasks.get(Instance(instance))) is not None

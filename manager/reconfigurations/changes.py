@@ -108,14 +108,14 @@ class ReconfigurationChanges:
                 edited = _checked(change, snapshot, asked)
                 if change.is_queued and asked.waited is None:
                     _check_queue(change.draft.state, asked.request.dataflows)
-                row = (steps.wait if change.is_queued else steps.begin)(change, asked, edited)
+                row = steps.begin(change, asked, edited)
                 if (key := asked.key) is not None:
                     own = next(dataflow.row for dataflow in edited if dataflow.row.tenant == key.tenant)
                     write_idempotency(change.session, change.draft, own, key.stored, key.digest, row.id)
                 return row
 
     def asked_before(self, key: RequestKey) -> ReconfigurationRow | None:
-        """What the same request under the same key has made, if there was one."""
+        """Return what the same request under the same key has made, if there was one."""
         with self._store.read() as session:
             known = session.get(IdempotencyRow, (key.tenant, key.stored))
             if known is None:
@@ -228,7 +228,7 @@ class ReconfigurationChanges:
                 for reconfiguration in state.reconfigurations.values()
                 if reconfiguration.phase is Phase.WAITING
             ]
-            return {each.id: queue_place(each, state.transitions) for each in waiting}
+            return {reconfiguration.id: queue_place(reconfiguration, state.transitions) for reconfiguration in waiting}
 
 
 def _going(state: CommittedState) -> Iterator[Reconfiguring]:
@@ -277,7 +277,7 @@ def _checked(
             raise StaleSnapshot
         if asked.who not in UNBOUNDED and asked.waited is None:
             check_rate(session, row.tenant, draft.now)
-        tasks, streams = len(set(new.instances)) - row.tasks, read.by.streams - row.streams
+        tasks, streams = len(set(new.instances)) - row.tasks, read.edit.by.streams - row.streams
         check_size(session, row.tenant, dataflows=0, tasks=tasks, streams=streams)
         edited.append(steps.EditedDataflow(row, read.document))
     return edited

@@ -224,7 +224,7 @@ def _waited(
 
 
 def _queued(answer: ReconfigurationAnswer) -> str:
-    """What one that waits waits for, in words."""
+    """Say in words what a waiting reconfiguration waits for."""
     queue = answer.queue
     if answer.state is not ReconfigurationState.WAITING or queue is None:
         return ""

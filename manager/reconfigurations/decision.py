@@ -38,60 +38,42 @@ class ReconfiguredTask(NamedTuple):
 
     was: RunningTask
     becomes: RunningTask
+    is_forked: bool
+    """Whether it gets an instance of its own."""
+    is_changed: bool
+    """Whether its type, version or config changes."""
     fate: StateFate | None
     """None if its type does not declare it. An undo drops such a state."""
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether it gets an instance of its own."""
-        return self.was.instance != self.becomes.instance
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether its type, version or config changes."""
-        return is_changed(self.was, self.becomes)
+    change: StateChange | None
+    """What its plan says of its state; None if that is simply kept."""
 
 
 def reconfigured_tasks(
     running: RunningGraph, by: Alteration, fresh: AbstractSet[Instance]
-) -> tuple[ReconfiguredTask, ...]:
+) -> Iterator[ReconfiguredTask]:
     """The tasks that change, are forked or fed otherwise; `running` is the graph before.
 
     Tasks in `fresh` lose their states.
     """
     pairs = [(running.tasks[task.instance], task) for task in by.alters]
     pairs += [(running.tasks[fork.origin], fork.task) for fork in by.forks if fork.origin is not None]
-
-    def fate_of(was: RunningTask, becomes: RunningTask) -> StateFate | None:
-        if becomes.instance in fresh:
-            return StateFate.FRESH
-        return None if becomes.instance in by.unfit else fate(was.type, was.config, becomes.type, becomes.config)
-
-    return tuple(
-        ReconfiguredTask(was, becomes, fate_of(was, becomes))
-        for was, becomes in pairs
-        if was.instance != becomes.instance or becomes.instance in by.unfit | by.rewired or is_changed(was, becomes)
-    )
-
-
-def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
-    """For each task whose state is not simply kept what its plan says of it."""
-    return {
-        task.becomes.instance: StateChange(
-            instance=task.becomes.instance,
-            source=task.was.instance if task.is_forked else None,
-            former=FormerTask(
-                type=task.was.type.name,
-                version=task.was.type.version,
-                config=json.dumps(task.was.config, separators=(",", ":")),
-            )
-            if task.fate is StateFate.TRANSFORMED
-            else None,
-            fresh=task.fate is StateFate.FRESH or task.fate is None,
-        )
-        for task in tasks
-        if task.is_forked or task.fate is not StateFate.KEPT
-    }
+    for was, becomes in pairs:
+        instance, differs = becomes.instance, is_changed(was, becomes)
+        is_forked = was.instance != instance
+        if not (is_forked or differs or instance in by.unfit or instance in by.rewired):
+            continue
+        kept = None if instance in by.unfit else fate(was.type, was.config, becomes.type, becomes.config)
+        if instance in fresh:
+            kept = StateFate.FRESH
+        change = former = None
+        if kept is StateFate.TRANSFORMED:
+            config = json.dumps(was.config, separators=(",", ":"))
+            former = FormerTask(type=was.type.name, version=was.type.version, config=config)
+        if is_forked or kept is not StateFate.KEPT:
+            source = was.instance if is_forked else None
+            is_dropped = kept in {StateFate.FRESH, None}
+            change = StateChange(instance=instance, source=source, former=former, fresh=is_dropped)
+        yield ReconfiguredTask(was, becomes, is_forked, differs, kept, change)
 
 
 def placed(running: RunningGraph, jobs: Jobs, by: Alteration) -> Assignment:
@@ -116,10 +98,19 @@ def placed(running: RunningGraph, jobs: Jobs, by: Alteration) -> Assignment:
             parent = Instance(edge.parent)
             if parent not in homes and parent not in jobs.homes:
                 homes[parent] = Home(home(task.instance).job, 0.0)
+    # The bridges of what starts, and the difference where a task that goes on is fed otherwise.
+    forks, rewired = [fork.task for fork in by.forks], [task for task in by.alters if task.instance in by.rewired]
+    before = [running.tasks[task.instance] for task in rewired]
+    tasks = (*forks, *rewired, *before)
+    named = {Instance(end) for task in tasks for end in (task.instance, *(edge.parent for edge in task.inputs))}
+    known = {instance: home(instance).job for instance in named}
+    counts: Counter[Bridge] = Counter()
+    for changing, sign in ((forks, 1), (rewired, 1), (before, -1)):
+        counts.update(dict(crossings(changing, known, sign)))
     return Assignment(
         base=jobs.version,
         places=tuple(sorted(homes.items())),
-        crossings=_crossed(running, by, {instance: each.job for instance, each in homes.items()}, jobs),
+        crossings=tuple(sorted((bridge, more) for bridge, more in counts.items() if more)),
     )
 
 
@@ -135,9 +126,9 @@ def scattered(running: RunningGraph, between: Jobs, by: Alteration) -> frozenset
         if old.task_ids != new.task_ids:
             was = old.places
             stays = {instance for task, instance in new.places.items() if was.get(task) == instance}
-            one = _entering((running.tasks[each] for each in old.instances), stays, running, between)
+            one = _entering((running.tasks[instance] for instance in old.instances), stays, running, between)
             other = _entering(
-                (after.get(each) or running.tasks[each] for each in new.instances), stays, running, between
+                (after.get(instance) or running.tasks[instance] for instance in new.instances), stays, running, between
             )
             parents |= {bridge.parent for bridge in one ^ other}
     return frozenset(parents)
@@ -175,25 +166,9 @@ def _entering(
     )
 
 
-def _crossed(
-    running: RunningGraph, by: Alteration, new: Mapping[Instance, JobId], jobs: Jobs
-) -> tuple[tuple[Bridge, int], ...]:
-    """The bridges of what starts, and the difference where a task that goes on is fed otherwise."""
-    forks = [fork.task for fork in by.forks]
-    alters = [task for task in by.alters if task.instance in by.rewired]
-    before = [running.tasks[task.instance] for task in alters]
-    tasks = (*forks, *alters, *before)
-    named = {each for task in tasks for each in (task.instance, *(Instance(edge.parent) for edge in task.inputs))}
-    known = {instance: new[instance] if instance in new else jobs.homes[instance].job for instance in named}
-    counts: Counter[Bridge] = Counter()
-    for each, sign in ((forks, 1), (alters, 1), (before, -1)):
-        counts.update(dict(crossings(each, known, sign)))
-    return tuple(sorted((bridge, more) for bridge, more in counts.items() if more))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedEdits:
-    """What a reconfiguration is decided by, beside what runs."""
+    """The edits and wishes that a reconfiguration is decided by, beside what runs."""
 
     edits: tuple[Edit, ...]
     fresh: frozenset[str]
@@ -221,29 +196,8 @@ class ReconfigurationDecision:
     """The tasks below which none can come or go, because another job would begin or cease to read their streams."""
     mixed: frozenset[Instance]
     """The tasks that would bring code of an owner into a job with code of another."""
-
-    @property
-    def scope(self) -> TransitionScope:
-        """The jobs whose plans change, and all tasks of its dataflows."""
-        pairs = self.alteration.swaps
-        return TransitionScope(
-            jobs=self.settled.touches | self.switches.jobs.keys(),
-            instances=frozenset(instance for pair in pairs for dataflow in pair for instance in dataflow.instances),
-            dataflows=frozenset(public_id(old.id) for old, _ in pairs),
-        )
-
-    @property
-    def watched(self) -> frozenset[Instance]:
-        """The changed and copied tasks, and all below them, as they are after the switch."""
-        by = self.alteration
-        return frozenset(task.instance for task in by.alters) | {fork.task.instance for fork in by.forks}
-
-    @property
-    def changed(self) -> frozenset[Instance]:
-        """The instances that change, are inserted or fed otherwise, as they are after the switch."""
-        by = self.alteration
-        changed = frozenset(each.becomes.instance for each in self.tasks if each.is_changed)
-        return changed | by.rewired | {task.instance for task in by.inserted}
+    scope: TransitionScope
+    """The jobs whose plans change, and all tasks of its dataflows."""
 
 
 def decide_reconfiguration(
@@ -252,20 +206,26 @@ def decide_reconfiguration(
     """Decide a reconfiguration."""
     by = alteration(running, asked.edits, now, first=asked.first)
     settled = settle(jobs, placed(running, jobs, by), by.stops)
+    switching = switches(running, jobs, by, earlier=asked.earlier, scheduler=asked.scheduler)
     anew = frozenset(new.places[task] for _, new in by.swaps for task in asked.fresh if task in new.places)
     return ReconfigurationDecision(
         asked=replace(asked, first=running.next_instance if asked.first is None else asked.first),
         alteration=by,
         settled=settled,
-        switches=switches(running, jobs, by, earlier=asked.earlier, scheduler=asked.scheduler),
-        tasks=reconfigured_tasks(running, by, anew),
+        switches=switching,
+        tasks=tuple(reconfigured_tasks(running, by, anew)),
         scattered=scattered(running, settled.between, by),
         mixed=mixed(running, settled.jobs, by),
+        scope=TransitionScope(
+            jobs=settled.touches | switching.jobs.keys(),
+            instances=frozenset(task for pair in by.swaps for dataflow in pair for task in dataflow.instances),
+            dataflows=frozenset(public_id(old.id) for old, _ in by.swaps),
+        ),
     )
 
 
 _SMALLER = "change fewer tasks at once, or have an operator add a host and replace the document instead"
-_ANEW = "replace the document instead; the task is then placed anew"
+_PLACED_AGAIN = "replace the document instead; the task then gets another place"
 
 
 def problems_of(
@@ -278,20 +238,20 @@ def problems_of(
         yield from _undeclared(decided, names)
         for task in sorted(names.get(instance, "") for instance in decided.mixed):
             message = f"{task!r} would run your code in a job with code of another tenant"
-            yield _problem(task, "type", code="other-code", message=message, remedy=_ANEW)
-    changed = {each.becomes.instance for each in decided.tasks}
+            yield _problem(task, "type", code="other-code", message=message, remedy=_PLACED_AGAIN)
+    changed = {task.becomes.instance for task in decided.tasks}
     for task in sorted(decided.asked.fresh):
         if by.swaps[0][1].places.get(task) not in changed:
             yield Problem(
                 pointer=pointer("fresh"),
                 code="unchanged-task",
                 message=f"the task {task!r} does not change",
-                remedy="name changed tasks only; to begin others anew, replace the document",
+                remedy="name changed tasks only; to start others without state, replace the document",
             )
     yield from _unoffered(decided, names, hosts)
     for task in sorted(names.get(instance, "") for instance in decided.scattered):
         message = f"another job would begin or cease to read what {task!r} emits, which it cannot while tasks run"
-        remedy = "replace the document instead; tasks below then begin anew. Or defragment first"
+        remedy = "replace the document instead; tasks below then start without state. Or defragment first"
         yield _problem(task, code="other-jobs", message=message, remedy=remedy)
     try:
         check_streams(jobs, decided.settled)
@@ -326,9 +286,9 @@ def _unoffered(
     known = {host.name: host for host in hosts if not host.away}
     jobs = decided.settled.jobs
     changed = (
-        each.becomes
-        for each in decided.tasks
-        if each.becomes.type.name != each.was.type.name or not each.becomes.tags <= each.was.tags
+        task.becomes
+        for task in decided.tasks
+        if task.becomes.type.name != task.was.type.name or not task.becomes.tags <= task.was.tags
     )
     for task in (*changed, *decided.alteration.inserted):
         name, kind = names.get(task.instance, ""), task.type.name
@@ -338,7 +298,9 @@ def _unoffered(
         if lacking := task.tags - host.tags:
             needed = listed(sorted(lacking))
             message = f"it needs a host that offers {needed}; this one runs on {host.name!r}, which does not"
-            yield _problem(name, "type", code="no-host", message=message, remedy=_ANEW)
+            yield _problem(name, "type", code="no-host", message=message, remedy=_PLACED_AGAIN)
         elif not host.has(kind):
             message = f"the task runs on host {host.name!r}, which has no implementation of the type {kind!r}"
-            yield _problem(name, "type", code="no-host", message=message, remedy=f"install it there, or {_ANEW}")
+            yield _problem(
+                name, "type", code="no-host", message=message, remedy=f"install it there, or {_PLACED_AGAIN}"
+            )

@@ -32,7 +32,7 @@ class ReconfigurationRequest:
     """The revisions that dataflows must still have, because what is wanted was made from these."""
 
     def written(self) -> str:
-        """It as text, for `read_request`."""
+        """Return the request as text, for `read_request`."""
         # Infinities too: JSON libraries that leave them out would make another patch of it.
         return json.dumps({part.name: getattr(self, part.name) for part in fields(self)}, default=_plain)
 

@@ -1,4 +1,4 @@
-"""Routes of reconfigurations: preview, begin, list, show, cancel and undo; and the one that plans a pipeline anew."""
+"""Routes of reconfigurations: preview, begin, list, show, cancel and undo; and the one that plans a pipeline again."""
 
 from typing import Annotated
 
@@ -43,7 +43,7 @@ def replan(
     sent: Annotated[ReplanForm, in_turn(form(ReplanForm))],
     dry_run: DryRun = False,
 ) -> ReplanAnswer:
-    """Plan a running pipeline anew and apply the difference. Without a plan everything stays as it is."""
+    """Plan a running pipeline again and apply the difference. Without a plan everything stays as it is."""
     return service.pipelines.replan(caller, dataflow, sent, dry_run=dry_run)
 
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from rpds import HashTrieMap
 
-from dags import Catalogue, Dataflow, State, fits
+from dags import Catalogue, State, fits
 from manager.answers.dataflows import Start
 from manager.documents.canonical import canonical, published_in, runs_already
-from manager.documents.edited import patched, rerouted, shape_problems, streams_of
+from manager.documents.edited import compared, patched
 from manager.documents.preview import check_loops, confined
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import histories_of, running_dataflow
@@ -42,9 +42,8 @@ class DataflowReading(NamedTuple):
     was: Submitted
     tasks: Mapping[str, RunningTask]
     document: str
-    by: Dataflow
-    affected: frozenset[str]
-    unfit: frozenset[str]
+    edit: Edit
+    """Confined, and under its next id, only when it is decided on."""
     stateless: frozenset[str]
     """The tasks without state that would be shared if they had just been submitted."""
 
@@ -78,7 +77,7 @@ class ReconfigurationReader:
             if row.draining is not None:
                 raise Conflict(f"the dataflow {row.id!r} drains, and is removed after that")
             if request.revisions.get(row.id, row.revision) != row.revision:
-                raise Conflict(f"the dataflow {row.id!r} has changed since this was made for it; make it anew")
+                raise Conflict(f"the dataflow {row.id!r} has changed since this was made for it; make it again")
         with self.committer.looking() as state:
             sources, running = state.sources, state.running
             try:
@@ -106,7 +105,7 @@ class ReconfigurationReader:
             document, problems = patched(row.document, request.patches)
             if problems:
                 raise InvalidDataflow(problems)
-        known, published = histories_of(row), published_in(self.store)
+        known = histories_of(row)
         canonical_of = partial(
             canonical,
             dataflow=row.id,
@@ -114,36 +113,37 @@ class ReconfigurationReader:
             catalogue=self.catalogue,
             sources=as_submitted(registered, tasks.values()),
         )
-        edited = canonical_of(document.encode(), histories=known, published=published)
-        if problems := tuple(shape_problems(row.document, document)):
-            raise InvalidDataflow(problems)
-        changed = changed_ids(tasks, edited) | rerouted(row.document, document)
-        affected = below(streams_of(document), changed)
+        edited = canonical_of(document.encode(), histories=known, published=published_in(self.store))
+        difference = compared(row.document, document)
+        if difference.problem is not None:
+            raise InvalidDataflow([difference.problem])
+        affected = below(difference.streams, changed_ids(tasks, edited) | difference.rerouted)
         anew = known | histories(tasks, affected, token)
-        by = canonical_of(document.encode(), histories=anew, published=published)
+        by = canonical_of(document.encode(), histories=anew, published=runs_already)
         after = {task: by.tasks[by.places[task]] for task in affected}
         try:
             before = canonical_of(row.document.encode(), published=runs_already)
         except InvalidDataflow:
             # A type of it is gone, so nobody knows any more which events its states were made from.
-            unfit = frozenset(task for task, found in after.items() if found.type.state is not State.NONE)
+            unfit = frozenset(task for task, becomes in after.items() if becomes.type.state is not State.NONE)
         else:
             # Their states do not go with the events that reach them after the change.
             unfit = frozenset(
                 task
-                for task, found in after.items()
-                if task in before.places and not fits(before.tasks[before.places[task]], found)
+                for task, becomes in after.items()
+                if task in before.places and not fits(before.tasks[before.places[task]], becomes)
             )
-        shared = canonical_of(document.encode(), published=published) if known else edited
+        shared = canonical_of(document.encode(), published=runs_already) if known else edited
         stateless = frozenset(
             task
             for task in affected - request.fresh
-            if (found := shared.tasks[shared.places[task]]).key.scope is None
+            if (alone := shared.tasks[shared.places[task]]).key.scope is None
             # What a sink has numbered for one dataflow is its state.
-            and found.type.state is State.NONE
-            and not found.type.is_sink
+            and alone.type.state is State.NONE
+            and not alone.type.is_sink
         )
-        return DataflowReading(row, was, tasks, document, by, affected, unfit, stateless)
+        edit = Edit(was.id, by, affected, unfit, request.apart.get(row.id, frozenset()))
+        return DataflowReading(row, was, tasks, document, edit, stateless)
 
 
 def decided_on(
@@ -156,7 +156,7 @@ def decided_on(
     request, sources, readings = snapshot
     if state.sources is not sources:
         raise StaleSnapshot
-    if not any(read.affected for read in readings) and not follows:
+    if not any(read.edit.affected for read in readings) and not follows:
         raise Conflict("nothing would change; edit a task, or insert or take out one between others")
     edits = []
     for read in readings:
@@ -164,11 +164,9 @@ def decided_on(
             raise StaleSnapshot
         if any(state.running.tasks.get(task.instance) is not task for task in read.tasks.values()):
             raise StaleSnapshot
-        check_loops(read.by, read.document, state)
-        by = confined(read.by, state, Start(read.row.start))
-        by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
-        apart = request.apart.get(read.row.id, frozenset())
-        edits.append(Edit(read.was.id, by, read.affected, read.unfit, apart))
+        check_loops(read.edit.by, read.document, state)
+        by = confined(read.edit.by, state, Start(read.row.start))
+        edits.append(read.edit._replace(by=replace(by, id=running_id(read.row.id, read.row.revision + 1))))
     asked = AskedEdits(
         edits=tuple(joined(state.running, state.jobs, edits, [read.stateless for read in readings])),
         fresh=request.fresh,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from sqlmodel import Session
@@ -19,7 +20,7 @@ from manager.kernel.state import CommittedState, reconfiguration_of
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn, turned
 from manager.planner import Planner, public_id
 from manager.problem import Conflict
-from manager.reconfigurations.decision import ReconfigurationDecision, decide_reconfiguration, state_changes
+from manager.reconfigurations.decision import ReconfigurationDecision, decide_reconfiguration
 from manager.reconfigurations.request import AskedReconfiguration
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from merge import Instance, JobId, Submitted
@@ -39,34 +40,52 @@ AskedChange: TypeAlias = OpenChange[ReconfigurationDecision]
 
 
 def begin(change: AskedChange, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]) -> ReconfigurationRow:
-    """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait."""
-    session, draft, decided, _ = change
-    jobs = decided.switches.jobs
-    row = _row(session, draft, asked)
-    row.phase = Phase.PREPARING if decided.switches.is_coordinated else Phase.SWITCHING
-    row.since = draft.now.timestamp()
-    row.jobs = sorted(jobs)
-    row.awaiting = sorted(job for job, switch in jobs.items() if not switch.is_head)
-    row.sources = sorted({source for switch in jobs.values() for source in switch.sources})
-    row.instances = sorted(decided.scope.instances)
-    row.changed = sorted(decided.changed)
-    row.watched = sorted(decided.watched)
-    _write(change, row, asked, edited)
-    if decided.switches.is_coordinated:
-        _prepare(session, draft, row, decided)
+    """Begin a reconfiguration, or have it wait until nothing is in its way, by what it would change now.
+
+    It switches at once if no job waits for another; else those that wait are prepared.
+    """
+    session, draft, decided, is_queued = change
+    now, jobs, is_coordinated = draft.now.timestamp(), decided.switches.jobs, decided.switches.is_coordinated
+    row = ReconfigurationRow(phase=Phase.WAITING, since=now, begun=now, who=asked.who, undoes=asked.request.undoes)
+    if asked.waited is not None:
+        known = draft.state.reconfigurations.get(asked.waited)
+        if known is None or known.phase is not Phase.WAITING:
+            raise Conflict("this reconfiguration is over, or went on meanwhile")
+        row = session.get_one(ReconfigurationRow, asked.waited)
+    if is_queued:
+        row.jobs = sorted(decided.scope.jobs)
+        # Others may get the instances that its forks would have had.
+        row.instances = sorted(decided.scope.instances & draft.state.running.tasks.keys())
     else:
-        _switch(session, draft, row, decided, edited, begun=asked.begun)
-    return row
-
-
-def wait(change: AskedChange, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]) -> ReconfigurationRow:
-    """Have a reconfiguration wait until nothing is in its way, by what it would change now."""
-    session, draft, decided, _ = change
-    row = _row(session, draft, asked)
-    row.jobs = sorted(decided.scope.jobs)
-    # Others may get the instances that its forks would have had.
-    row.instances = sorted(decided.scope.instances & draft.state.running.tasks.keys())
-    _write(change, row, asked, edited)
+        by = decided.alteration
+        row.phase, row.since = Phase.PREPARING if is_coordinated else Phase.SWITCHING, now
+        row.jobs = sorted(jobs)
+        row.awaiting = sorted(job for job, switch in jobs.items() if not switch.is_head)
+        row.sources = sorted({source for switch in jobs.values() for source in switch.sources})
+        row.instances = sorted(decided.scope.instances)
+        changed = {task.becomes.instance for task in decided.tasks if task.is_changed}
+        row.changed = sorted(changed | by.rewired | {task.instance for task in by.inserted})
+        row.watched = sorted({task.instance for task in by.alters} | {fork.task.instance for fork in by.forks})
+    row.report = reconfiguration_scope(draft.state, decided).model_dump(mode="json")
+    row.request = asked.request.written() if is_queued or is_coordinated else None
+    _note(session, draft, row, asked.request.dataflows)
+    # There are some already of one that has waited.
+    write = session.add if asked.waited is None else session.merge
+    for dataflow, document in edited:
+        write(
+            ReconfiguredRow(
+                reconfiguration=row.id or 0,
+                dataflow=dataflow.id,
+                revision=dataflow.revision + 1,
+                before=dataflow.document,
+                after=document,
+            )
+        )
+    if not is_queued:
+        if is_coordinated:
+            _prepare(session, draft, row, decided)
+        else:
+            _switch(session, draft, row, decided, edited, begun=asked.begun)
     return row
 
 
@@ -82,6 +101,8 @@ def take(session: Session, draft: Draft, turn: Turn) -> None:
     match turn.event:
         case TransitionEvent.READY if decided is not None:
             # All that wait know the marker.
+            row.request = None
+            _note(session, draft, row, known.dataflows)
             edited = [
                 EditedDataflow(
                     dataflow_of(session, dataflow), session.get_one(ReconfiguredRow, (row.id, dataflow)).after
@@ -127,9 +148,9 @@ def keep(session: Session, draft: Draft, reconfiguration: int, why: str) -> None
 
 
 def _decided_anew(draft: Draft, known: Reconfiguration) -> ReconfigurationDecision | None:
-    """What was decided, by the state as it is now; None if that is something else than the waiting jobs know."""
+    """Decide again by the state as it is now; None if the waiting jobs know another decision."""
     if known.prepared is None:
-        raise Conflict("this reconfiguration is over, or has to be prepared anew")
+        raise Conflict("this reconfiguration is over, or has to be prepared again")
     decided = decide_reconfiguration(draft.state.running, draft.state.jobs, known.prepared.asked, draft.now)
     return decided if _outcome(decided) == _outcome(known.prepared) else None
 
@@ -159,9 +180,10 @@ def _prepare(session: Session, draft: Draft, row: ReconfigurationRow, decided: R
     state = draft.state
     state.reconfigurations[row.id or 0] = replace(state.reconfigurations[row.id or 0], prepared=decided)
     state.running.next_instance = max(state.running.next_instance, decided.alteration.next_instance)
-    planner = draft.planner_after(decided.alteration, decided.settled.jobs)
+    planner = draft.planner(decided.settled.jobs, after=decided.alteration)
     waiting = frozenset(map(JobId, row.awaiting))
-    draft.take_up(session, _plans(draft, planner, row, decided, _raw_streams(draft, row), waiting))
+    draft.take_up(_plans(draft, planner, row, decided, _raw_streams(draft, row), waiting))
+    write_plans(session, draft)
 
 
 def _switch(  # noqa: PLR0913 - a transaction, and what is written in it
@@ -179,12 +201,10 @@ def _switch(  # noqa: PLR0913 - a transaction, and what is written in it
     draft.alter(decided.alteration, decided.settled, switching)
     # The others that switch have their plans already.
     heads = switching - set(map(JobId, row.awaiting))
-    draft.take_up(session, _plans(draft, draft.planner(draft.state.jobs), row, decided, streams, heads))
-    row.request = None
+    draft.take_up(_plans(draft, draft.planner(draft.state.jobs), row, decided, streams, heads))
     for dataflow, edit, (_, new) in zip(edited, decided.asked.edits, swaps, strict=True):
         _rewrite(session, draft, dataflow, edit, new)
     names = [public_id(new.id) for _, new in swaps]
-    _note(session, draft, row, names)
     write_down(session, draft, OperationKind.RECONFIGURE, who=row.who, subject=", ".join(names), begun=begun)
 
 
@@ -222,7 +242,7 @@ def _plans(  # noqa: PLR0913, PLR0917 - what switches, how, and by which planner
     """The plans with which jobs switch; the planner is that of what runs afterwards."""
     state, homes = draft.state, decided.settled.jobs.homes
     marker = state.reconfigurations[row.id or 0].marker
-    changes = sorted(state_changes(decided.tasks).items())
+    changes = sorted((task.change for task in decided.tasks if task.change is not None), key=attrgetter("instance"))
     plans: dict[JobId, Plan] = {}
     for job in sorted(jobs):
         before, made, switch = state.plans[job], draft.next_plan(planner, job), decided.switches.jobs[job]
@@ -235,46 +255,12 @@ def _plans(  # noqa: PLR0913, PLR0917 - what switches, how, and by which planner
             made,
             feeds=before.feeds,
             forwards=(*made.forwards, *(sent for sent in before.forwards if sent.origin in ending)),
-            changes=tuple(change for instance, change in changes if homes[instance].job == job),
+            changes=tuple(change for change in changes if homes[Instance(change.instance)].job == job),
             switch=Switch(marker=marker, awaits=tuple(sorted(awaited)), announces=announced)
             if switch.announces or not switch.is_head
             else None,
         )
     return plans
-
-
-def _row(session: Session, draft: Draft, asked: AskedReconfiguration) -> ReconfigurationRow:
-    """The row of what was asked for: the one that has waited, or a new one, which waits until it begins."""
-    if asked.waited is None:
-        now = draft.now.timestamp()
-        return ReconfigurationRow(phase=Phase.WAITING, since=now, begun=now, who=asked.who, undoes=asked.request.undoes)
-    known = draft.state.reconfigurations.get(asked.waited)
-    if known is None or known.phase is not Phase.WAITING:
-        raise Conflict("this reconfiguration is over, or went on meanwhile")
-    return session.get_one(ReconfigurationRow, asked.waited)
-
-
-def _write(
-    change: AskedChange, row: ReconfigurationRow, asked: AskedReconfiguration, edited: Sequence[EditedDataflow]
-) -> None:
-    """Write down what was asked for, with its preview and its documents as they are by now."""
-    session, draft, decided, _ = change
-    row.report = reconfiguration_scope(draft.state, decided).model_dump(mode="json")
-    row.request = asked.request.written()
-    _note(session, draft, row, asked.request.dataflows)
-    # There are some already of one that has waited.
-    write = session.add if asked.waited is None else session.merge
-    for dataflow, document in edited:
-        write(
-            ReconfiguredRow(
-                reconfiguration=row.id or 0,
-                dataflow=dataflow.id,
-                revision=dataflow.revision + 1,
-                before=dataflow.document,
-                after=document,
-            )
-        )
-    session.flush()
 
 
 def _note(session: Session, draft: Draft, row: ReconfigurationRow, dataflows: Sequence[str]) -> None:
@@ -294,13 +280,13 @@ def reconfiguration_scope(state: CommittedState, decided: ReconfigurationDecisio
             for task, instance in dataflow.places.items():
                 names.setdefault(instance, task)
     switching = decided.switches
-    waiting = tuple(str(job) for job, each in switching.jobs.items() if not each.is_head)
+    waiting = tuple(str(job) for job, switch in switching.jobs.items() if not switch.is_head)
     pace = max((state.plans[job].pace for job in switching.jobs if job in state.plans), default=0.0)
     return ReconfigurationScope(
         tasks=(*_changed_tasks(state, decided), *_joined_and_gone(state, decided)),
         components=tuple(
             ComponentAnswer(
-                tasks=tuple(sorted(names.get(Instance(int(each)), each) for each in component.scope)),
+                tasks=tuple(sorted(names.get(Instance(int(member)), member) for member in component.scope)),
                 heads=tuple(sorted(names.get(Instance(int(head)), head) for head in component.heads)),
             )
             for component in switching.components
@@ -318,15 +304,15 @@ def _changed_tasks(state: CommittedState, decided: ReconfigurationDecision) -> I
     agreed = {old.id for old, _ in swaps}
     for _, new in swaps:
         for task, instance in sorted(new.places.items()):
-            for found in decided.tasks:
-                if found.becomes.instance == instance:
+            for reconfigured in decided.tasks:
+                if reconfigured.becomes.instance == instance:
                     yield ChangedTaskAnswer(
                         dataflow=public_id(new.id),
                         task=task,
-                        in_place=not found.is_forked,
-                        shared=not agreed.issuperset(state.running.users[found.was.instance]),
-                        changed=found.is_changed,
-                        state=str(found.fate or StateFate.FRESH),
+                        in_place=not reconfigured.is_forked,
+                        shared=not agreed.issuperset(state.running.users[reconfigured.was.instance]),
+                        changed=reconfigured.is_changed,
+                        state=str(reconfigured.fate or StateFate.FRESH),
                         job=str(homes[instance].job),
                     )
 

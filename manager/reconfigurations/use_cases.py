@@ -19,10 +19,9 @@ from manager.answers.reconfigurations import (
     ReconfigurationScope,
     ReconfigurationState,
 )
-from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
-from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, RequestKey, request_key
+from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, request_key
 from manager.reconfigurations.steps import reconfiguration_scope
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from manager.use_case import Base, Caller, Paging, moment, number_in, operators_only, paged
@@ -36,7 +35,8 @@ class Reconfigurations(Base):
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
     ) -> ReconfigurationAnswer:
         """A preview of a reconfiguration; nothing changes."""
-        return self._previewed(caller, self._wanted(caller, dataflow, form, lenient=lenient))
+        row = self._own_dataflow(caller, dataflow)
+        return self._previewed(caller, self._wanted(caller, row, form, lenient=lenient))
 
     def begin(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, idempotency_key: str | None = None
@@ -45,11 +45,13 @@ class Reconfigurations(Base):
 
         The same key and form get the same reconfiguration again.
         """
-        tenant = self._own(caller, dataflow).tenant
-        key = request_key(tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
+        row = self._own_dataflow(caller, dataflow)
+        key = request_key(row.tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
         if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
-        return self._asked(caller, self._wanted(caller, dataflow, form), key)
+        request = self._wanted(caller, row, form)
+        asked = AskedReconfiguration(request=request, who=caller.who, key=key)
+        return self._answer(caller, self._changes.reconfigurations.begin(asked))
 
     def fill(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
@@ -58,8 +60,10 @@ class Reconfigurations(Base):
 
         If it is lenient, states of which nobody knows what becomes are dropped.
         """
-        wanted = replace(self._wanted(caller, dataflow, form, lenient=lenient), revisions={dataflow: revision})
-        return self._asked(caller, wanted)
+        row = self._own_dataflow(caller, dataflow)
+        wanted = replace(self._wanted(caller, row, form, lenient=lenient), revisions={dataflow: revision})
+        asked = AskedReconfiguration(request=wanted, who=caller.who)
+        return self._answer(caller, self._changes.reconfigurations.begin(asked))
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -80,15 +84,16 @@ class Reconfigurations(Base):
     ) -> ReconfigurationAnswer:
         """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
         row = self._row(caller, dataflow, reconfiguration)
-        key = request_key(self._own(caller, dataflow).tenant, idempotency_key, dataflow, "undo", row.id)
+        key = request_key(self._own_dataflow(caller, dataflow).tenant, idempotency_key, dataflow, "undo", row.id)
         if key is not None and not dry_run and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
         wanted = self._changes.reconfigurations.undoing(row.id or 0)
-        self._check_alone(caller, wanted.dataflows)
+        self._check_alone(caller, row)
         try:
             if dry_run:
                 return self._previewed(caller, wanted)
-            return self._asked(caller, wanted, key)
+            asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)
+            return self._answer(caller, self._changes.reconfigurations.begin(asked))
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
@@ -96,7 +101,7 @@ class Reconfigurations(Base):
     def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
         """Cancel a reconfiguration, which is possible until its first head switches; idempotent."""
         row = self._row(caller, dataflow, reconfiguration)
-        self._check_alone(caller, self._dataflows(row))
+        self._check_alone(caller, row)
         if row.phase != Phase.ABANDONED:
             try:
                 self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
@@ -111,19 +116,13 @@ class Reconfigurations(Base):
 
     def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
         """The reconfigurations of a dataflow, newest first."""
-        self._own(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         wanted = _of(dataflow).order_by(col(ReconfigurationRow.id).desc())
         if paging.after is not None:
             wanted = wanted.where(col(ReconfigurationRow.id) < paging.after_number)
         with self._store.read() as session:
             rows = session.exec(wanted.limit(paging.limit + 1)).all()
         return paged(rows, paging.limit, cursor=lambda row: row.id, answer=partial(self._answer, caller))
-
-    def _asked(
-        self, caller: Caller, wanted: ReconfigurationRequest, key: RequestKey | None = None
-    ) -> ReconfigurationAnswer:
-        asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)
-        return self._answer(caller, self._changes.reconfigurations.begin(asked))
 
     def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
         return ReconfigurationAnswer(
@@ -137,9 +136,8 @@ class Reconfigurations(Base):
         )
 
     def _wanted(
-        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+        self, caller: Caller, row: DataflowRow, form: ReconfigurationForm, *, lenient: bool = False
     ) -> ReconfigurationRequest:
-        row = self._own(caller, dataflow)
         if form.dataflows or form.scheduler is not Scheduler.FRIES:
             operators_only(caller)
         if bool(form.tasks) == (form.document is not None):
@@ -156,28 +154,21 @@ class Reconfigurations(Base):
         if unknown := sorted(set(form.fresh) - set(row.task_ids)):
             at, message = pointer("fresh", form.fresh.index(unknown[0])), f"the dataflow has no task {unknown[0]!r}"
             raise _invalid(at, "unknown-task", message, "name a task of its document")
-        names = tuple(dict.fromkeys([dataflow, *form.dataflows]))
-        for name in names:
-            self._own(caller, name)
+        names = tuple(dict.fromkeys([row.id, *form.dataflows]))
+        for name in names[1:]:
+            self._own_dataflow(caller, name)
         document = None if form.document is None else json.dumps(form.document, ensure_ascii=False)
         return ReconfigurationRequest(
             dataflows=names,
             patches=form.tasks,
-            documents={} if document is None else {dataflow: document},
+            documents={} if document is None else {row.id: document},
             fresh=frozenset(form.fresh),
             scheduler=form.scheduler,
             lenient=lenient,
         )
 
-    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
-        with self._store.read() as session:
-            row = dataflow_of(session, dataflow)
-        if caller.tenant is not None and row.tenant != caller.tenant:
-            raise NotFound("dataflow", dataflow)
-        return row
-
     def _row(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationRow:
-        self._own(caller, dataflow)
+        self._own_dataflow(caller, dataflow)
         number = number_in(reconfiguration)
         with self._store.read() as session:
             row = session.exec(_of(dataflow).where(col(ReconfigurationRow.id) == (number or 0))).one_or_none()
@@ -186,8 +177,8 @@ class Reconfigurations(Base):
         return row
 
     def _answer(self, caller: Caller, row: ReconfigurationRow) -> ReconfigurationAnswer:
-        every = self._dataflows(row)
-        dataflows = self._owned(caller, every)
+        every = self._dataflows(caller, row.id)
+        dataflows = tuple(dataflow for dataflow, is_seen in every.items() if is_seen)
         scope = ReconfigurationScope.model_validate(row.report) if row.report else None
         if scope is not None and len(dataflows) < len(every):
             # Nobody learns with whom it shares.
@@ -199,7 +190,7 @@ class Reconfigurations(Base):
             dataflows=dataflows,
             who=row.who,
             begun=moment(row.begun),
-            queue=self._queue(caller, row),
+            queue=self._queue(caller, row) if row.phase == Phase.WAITING else None,
             switched=None if row.switched is None else moment(row.switched),
             ended=None if row.ended is None else moment(row.ended),
             undoes=None if row.undoes is None else str(row.undoes),
@@ -209,13 +200,11 @@ class Reconfigurations(Base):
 
     def _queue(self, caller: Caller, row: ReconfigurationRow) -> QueueAnswer | None:
         """The place of one that waits."""
-        if row.phase != Phase.WAITING:
-            return None
         place = self._changes.reconfigurations.queue_places().get(row.id or 0)
         if place is None:
             return None
         # Nobody learns with whom it shares.
-        seen = [str(each.id) for each in place.behind if self._owned(caller, each.dataflows)]
+        seen = [str(ahead.id) for ahead in place.behind if any(self._dataflows(caller, ahead.id).values())]
         return QueueAnswer(
             place=place.place,
             behind=tuple(seen),
@@ -223,23 +212,19 @@ class Reconfigurations(Base):
             behind_moves=place.behind_moves,
         )
 
-    def _dataflows(self, row: ReconfigurationRow) -> tuple[str, ...]:
-        """The dataflows that a reconfiguration changes."""
-        named = select(ReconfiguredRow.dataflow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+    def _dataflows(self, caller: Caller, reconfiguration: int | None) -> dict[str, bool]:
+        """The dataflows that a reconfiguration changes, and whether the caller may see each."""
+        named = select(ReconfiguredRow.dataflow, DataflowRow.tenant).where(
+            col(ReconfiguredRow.reconfiguration) == reconfiguration
+        )
+        owned = named.join(DataflowRow, col(DataflowRow.id) == col(ReconfiguredRow.dataflow), isouter=True)
         with self._store.read() as session:
-            return tuple(session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all())
+            rows = session.exec(owned.order_by(col(ReconfiguredRow.dataflow))).all()
+        return {dataflow: caller.tenant in {None, tenant} for dataflow, tenant in rows}
 
-    def _owned(self, caller: Caller, dataflows: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of some dataflows that the caller may see."""
-        if caller.tenant is None:
-            return dataflows
-        owned = select(DataflowRow.id).where(col(DataflowRow.id).in_(dataflows), DataflowRow.tenant == caller.tenant)
-        with self._store.read() as session:
-            return tuple(sorted(session.exec(owned).all()))
-
-    def _check_alone(self, caller: Caller, dataflows: tuple[str, ...]) -> None:
+    def _check_alone(self, caller: Caller, row: ReconfigurationRow) -> None:
         """Refuse to change what others would feel."""
-        if len(self._owned(caller, dataflows)) < len(dataflows):
+        if not all(self._dataflows(caller, row.id).values()):
             raise Conflict("it changed other dataflows too, as one; reconfigure this one alone instead")
 
 

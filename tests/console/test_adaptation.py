@@ -13,7 +13,9 @@ from adaptation.document_reader import read_dynamic
 from adaptation.flow import TaskMeasure
 from adaptation.guards import MetricKey
 from manager.adaptation.measurement import FlowMeasured, adapted_dataflow, adapted_row
+from manager.answers.overview import OperationKind
 from manager.kernel.dataflow_rows import dataflow_of
+from manager.kernel.draft import write_down
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
 
@@ -82,7 +84,8 @@ def test_alternates_figures_and_reasons_are_shown(console_service: ConsoleServic
     expect(rows.filter(has_text="fine")).to_contain_text("90 µs, declared")
     expect(shown).to_contain_text("It has not switched yet.")
     measure(console_service, flow)
-    console_service.tools.changes.adaptations.note(flow, HOSTILE, who=OPERATOR.who)
+    with console_service.tools.committer.writing() as (session, draft):
+        write_down(session, draft, OperationKind.ADAPT, who=OPERATOR.who, subject=flow, note=HOSTILE)
     expect(rows.filter(has_text="fine")).to_contain_text("since 1 Mar 2026, 07:30:00")
     expect(rows.filter(has_text="fine")).to_contain_text("40 µs, measured")
     expect(rows.filter(has_text="coarse")).to_contain_text("5 µs, declared")

@@ -338,7 +338,7 @@ class _FakeDataflows(Dataflows):
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         old = self._fake.own(caller, dataflow)
         if old.state is DataflowState.REMOVED:
-            raise Conflict("the dataflow was removed; submit it anew")
+            raise Conflict("the dataflow was removed; submit it again")
         document = _checked(raw)
         self._fake.submitted[dataflow] = old.model_copy(
             update={"revision": old.revision + 1, "document": document, "name": document["name"]}
@@ -734,7 +734,7 @@ class _FakeReconfigurations(Reconfigurations):
         answer = example(ReconfigurationAnswer, "ReconfigurationAnswer 202" if self._begun else "")
         return answer.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
 
-    def _own(self, caller: Caller, dataflow: str) -> None:  # type: ignore[override]  # a dataflow of the fake has no row
+    def _own(self, caller: Caller, dataflow: str) -> None:
         found = self._fake.submitted.get(dataflow)
         if found is None or caller.tenant not in {None, found.tenant}:
             raise NotFound("dataflow", dataflow)
