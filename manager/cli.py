@@ -253,7 +253,7 @@ def fill_form(form: type[F], **given: Any) -> F:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """What a file holds in JSON; `what` is what it should hold."""
+    """Read what a file holds in JSON; `what` is what it should hold."""
     try:
         return json.loads(read_file(path))
     except ValueError as error:

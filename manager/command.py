@@ -96,7 +96,7 @@ def _installed() -> tuple[Command, ...]:
 
 
 def summary(target: str) -> str:
-    """What a target says of itself, read from its source: a function's first paragraph, or the help of a group."""
+    """Read what a target says of itself in its source: a function's first paragraph, or the help of a group."""
     module, _, name = target.partition(":")
     try:
         source = find_spec(module)

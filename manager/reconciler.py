@@ -114,7 +114,7 @@ class Reconciler:
 
     @property
     def settled(self) -> bool:
-        """Whether at some look all expected jobs had taken up their plans; from any thread."""
+        """Tell whether at some look all expected jobs had taken up their plans; from any thread."""
         return self._settled
 
     @property
@@ -189,9 +189,9 @@ class Reconciler:
         if self._reconfigurations is not None:
             under_way = self._reconfigurations.under_way()
             self._clearances, questions = look_on(self._clearances, under_way, sight, now)
-            for each in questions:
-                question = EndsQuestion(asker=self._listener.name, number=each.number, streams=each.streams)
-                self._listener.publish(topics.host(each.host, "ask"), written_question(question))
+            for asked in questions:
+                question = EndsQuestion(asker=self._listener.name, number=asked.number, streams=asked.streams)
+                self._listener.publish(topics.host(asked.host, "ask"), written_question(question))
             yield from reconfigure(under_way, sight, self._wished, now, self._clearances)
 
     def _go_on(self, step: Wish | Drained | Turn) -> None:

@@ -40,7 +40,7 @@ class Autoscale(StrEnum):
 
     @property
     def verb(self) -> str:
-        """What becomes of a change, for the log."""
+        """Say for the log what becomes of a change."""
         return "would get a pace of" if self is Autoscale.PREVIEW else "gets a pace of"
 
 
@@ -175,7 +175,7 @@ class Settings(_Kept):
 
 
 class ClientSettings(_Kept):
-    """Whom the client asks, and as whom; made by `read_client_settings`."""
+    """The settings of the client: whom it asks, and as whom; made by `read_client_settings`."""
 
     url: Annotated[str, AfterValidator(_service)] | None = None
     """The service; the one on this machine if not given."""

@@ -119,14 +119,14 @@ class Caller:
 
     @property
     def who(self) -> str:
-        """Its name in the journal."""
+        """Return its name in the journal."""
         if self.is_service:
             return SERVICE
         return OPERATOR if self.tenant is None else self.tenant
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may do everything."""
+        """Tell whether it may do everything."""
         return self.role is Role.OPERATOR
 
 

@@ -60,7 +60,7 @@ class FlowLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowMeasured:
-    """What was measured; made by `flow_measured`."""
+    """The figures that were measured; made by `flow_measured`."""
 
     rates: Mapping[str, float]
     """Events a second that arrive for each source task."""
@@ -81,7 +81,7 @@ class _Stretch(NamedTuple):
     seconds: float
 
     def did(self, instance: int) -> InstanceMeasured:
-        """What an instance did meanwhile."""
+        """Return what an instance did meanwhile."""
         after, before = (counters.instances.get(instance, _NOTHING) for counters in (self.last, self.base))
         return InstanceMeasured(
             cpu_ns=max(0, after.cpu_ns - before.cpu_ns),
@@ -95,14 +95,18 @@ class _Stretch(NamedTuple):
 
 
 def flow_measured(layout: FlowLayout, seen: Mapping[str, JobSeen], now: float) -> FlowMeasured | None:
-    """What was measured lately; None until all jobs of the dataflow have reported for long enough."""
+    """Return the latest figures; None until all jobs of the dataflow have reported for long enough."""
     over = {job: _recent(seen[job].measured, now) for job in layout.plans if job in seen}
-    known = {job: each for job, each in over.items() if each is not None}
+    known = {job: stretch for job, stretch in over.items() if stretch is not None}
     if known.keys() < layout.plans.keys():
         return None
     first = {instance: task for task, instance in reversed(list(layout.instances.items()))}
     rates = {task: _arriving(stream, known.values()) for task, stream in layout.streams.items()}
-    own = {task: known[layout.homes[each]] for task, each in layout.instances.items() if layout.homes[each] in known}
+    own = {
+        task: known[layout.homes[instance]]
+        for task, instance in layout.instances.items()
+        if layout.homes[instance] in known
+    }
     tasks = {
         task: _task(own[task].did(instance), is_first=first[instance] == task)
         for task, instance in layout.instances.items()
@@ -111,7 +115,7 @@ def flow_measured(layout: FlowLayout, seen: Mapping[str, JobSeen], now: float) -
     behind = {job for job, over in known.items() if _falls_behind(layout, job, over)}
     return FlowMeasured(
         rates=rates,
-        tasks={task: each for task, each in tasks.items() if each is not None},
+        tasks={task: work for task, work in tasks.items() if work is not None},
         metrics=dict(_metrics(layout, known, rates, own)),
         cores=max(0.0, min(_in_jobs(layout, known), _on_hosts(layout, known))),
         waiting={task: _waiting_in(stream, layout, known) for task, stream in layout.streams.items()},
@@ -129,13 +133,13 @@ def _recent(measured: Sequence[Measured], now: float) -> _Stretch | None:
 
 def _arriving(stream: str, stretches: Iterable[_Stretch]) -> float:
     """Events a second that enter a spool: those that were read, and those by which the backlog grew."""
-    found = 0.0
+    fastest = 0.0
     for base, last, seconds in stretches:
         before, after = base.streams.get(stream), last.streams.get(stream)
         if before is not None and after is not None:
             grown = after.entered - before.entered + after.lag_events - before.lag_events
-            found = max(found, grown / seconds)
-    return found
+            fastest = max(fastest, grown / seconds)
+    return fastest
 
 
 def _task(did: InstanceMeasured, *, is_first: bool) -> TaskMeasure | None:
@@ -191,7 +195,7 @@ def _waiting_in(stream: str, layout: FlowLayout, known: Mapping[str, _Stretch]) 
 
 
 def _falls_behind(layout: FlowLayout, job: str, over: _Stretch) -> bool:
-    """Whether more and more events wait for a job, although it has run all the while."""
+    """Tell whether more and more events wait for a job, although it has run all the while."""
     if over.base.streams.keys() < over.last.streams.keys():
         return False
     grown = sum(last.lag_events - over.base.streams[stream].lag_events for stream, last in over.last.streams.items())
@@ -211,8 +215,8 @@ def _in_jobs(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
 def _got(layout: FlowLayout, known: Mapping[str, _Stretch], behind: Collection[str]) -> float:
     """The cores that its tasks got in jobs that fall behind, and have left in the others."""
     others = replace(layout, plans={job: plan for job, plan in layout.plans.items() if job not in behind})
-    own = (each for each in set(layout.instances.values()) if layout.homes[each] in behind)
-    return _in_jobs(others, known) + sum(known[layout.homes[each]].busy(each) for each in own)
+    own = (instance for instance in set(layout.instances.values()) if layout.homes[instance] in behind)
+    return _in_jobs(others, known) + sum(known[layout.homes[instance]].busy(instance) for instance in own)
 
 
 def _on_hosts(layout: FlowLayout, known: Mapping[str, _Stretch]) -> float:
@@ -309,10 +313,10 @@ class AdaptedDataflow:
         self._fall_behind(None if measured is None else measured.got, now)
         if measured is None:
             return
-        for task, each in measured.tasks.items():
+        for task, measurement in measured.tasks.items():
             since = self.standing.since.get(task)
             if since is None or now - since >= _SETTLED:
-                self.learnt[task, self.standing.choice.alternates.get(task, ONLY)] = each
+                self.learnt[task, self.standing.choice.alternates.get(task, ONLY)] = measurement
         if now - self.stepped >= _STEP:
             self.stepped = now
             for task, rate in measured.rates.items():
@@ -325,7 +329,7 @@ class AdaptedDataflow:
             self.got = now, got
 
     def ground(self, now: float) -> Ground | None:
-        """What a decision on it rests on; None as long as too little was measured."""
+        """Return what a decision rests on; None as long as too little was measured."""
         if self.measured is None:
             return None
         waiting = self.measured.waiting
@@ -344,19 +348,19 @@ class AdaptedDataflow:
         )
 
     def permission(self, now: float) -> Permission:
-        """What guards, rules, and hands permit; without what went back by itself a while ago."""
-        found = permission(self.dynamic, self.as_of.policy, self.states, self.standing.choice)
+        """Return what guards, rules and hands permit, without what went back by itself a while ago."""
+        permitted = permission(self.dynamic, self.as_of.policy, self.states, self.standing.choice)
         alternates = {
             task: frozenset(name for name in names if self.failed.get((task, name), now) <= now) or names
-            for task, names in found.alternates.items()
+            for task, names in permitted.alternates.items()
         }
         pinned: Mapping[str, str | bool] = self.as_of.row.pinned or {}
         for name, chosen in pinned.items():
             if name in alternates:
                 alternates[name] = frozenset({str(chosen)})
-        opened = {name: bool(pinned.get(name, is_open)) for name, is_open in found.opened.items()}
-        rules = {**found.rules, **dict.fromkeys(pinned, BY_HAND)}
-        return replace(found, alternates=alternates, opened=opened, rules=rules)
+        opened = {name: bool(pinned.get(name, is_open)) for name, is_open in permitted.opened.items()}
+        rules = {**permitted.rules, **dict.fromkeys(pinned, BY_HAND)}
+        return replace(permitted, alternates=alternates, opened=opened, rules=rules)
 
     def _expected(self, task: str) -> float:
         history = self.rates.get(task)
@@ -364,7 +368,7 @@ class AdaptedDataflow:
 
 
 class AdaptationBoard:
-    """What is known of the dynamic dataflows that run: put up by the adapter, read by any thread."""
+    """The board of the dynamic dataflows that run: the adapter keeps it, and any thread reads it."""
 
     def __init__(self) -> None:
         self.known: Mapping[str, AdaptedDataflow] = {}

@@ -29,7 +29,7 @@ class Resolved:
 
     @property
     def origin(self) -> WrittenDocument:
-        """Of what that was made."""
+        """Return the dynamic document of which the plain one was made."""
         return WrittenDocument(kind=WrittenKind.DYNAMIC, written=self.written)
 
 
@@ -71,10 +71,10 @@ class Resolver:
         if not named:
             return lambda _name, _config: None
         with self._tools.store.read() as session:
-            found = {module_row.name: module_row for module_row in modules_of(session, tenant, named)}
+            modules = {module_row.name: module_row for module_row in modules_of(session, tenant, named)}
 
         def module(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Collection[str]] | None:
-            made = found.get(name)
+            made = modules.get(name)
             return None if made is None else (made.type, made.config(config, {}), made.form.host_tags)
 
         return module

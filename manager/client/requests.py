@@ -243,7 +243,7 @@ def undo_reconfiguration(
 
 
 def replan(dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> Request[ReplanAnswer]:
-    """Plan a running pipeline anew and apply the difference; or preview that."""
+    """Plan a running pipeline again and apply the difference; or preview that."""
     return _request("POST", ReplanAnswer, "dataflows", dataflow, "replan", body=form, dry_run=dry_run or None)
 
 

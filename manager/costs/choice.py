@@ -323,7 +323,7 @@ class PlacementSnapshot:
     def _next(self) -> tuple[Region, Assignment]:
         """The first region worth consolidating, otherwise the first scattered one, with its assignment."""
         whole = Region(running=self.running, jobs=self.jobs, shared=frozenset(), hosts=self.hosts)
-        found = whole, Assignment(base=self.jobs.version)
+        best = whole, Assignment(base=self.jobs.version)
         for region in regions(self.running, self.jobs, self.hosts, self.costs, most=MOST_TOGETHER):
             target = consolidate(
                 region.running,
@@ -340,9 +340,9 @@ class PlacementSnapshot:
             if weighed.kept:
                 return region, target
             # Emptying a few of many jobs may open just as many new ones.
-            if not found[1].places and (weighed.saved > 0.0 or region.running is self.running):
-                found = region, target
-        return found
+            if not best[1].places and (weighed.saved > 0.0 or region.running is self.running):
+                best = region, target
+        return best
 
     def _worth(self, region: Region, target: Assignment, horizon: float) -> Worth:
         rates = batches(region.jobs, self.seen, self.now)
@@ -394,9 +394,9 @@ class Chooser:
             if host.cpu or not host.machine:
                 now = moment(host, hosts, plans.values(), seen, self._clock())
                 with self._guard:
-                    self._moments[host.host], found = sample(self._moments.get(host.host), now)
-                    if found is not None:
-                        calibration = self._learnt.calibration.learn(found)
+                    self._moments[host.host], sampled = sample(self._moments.get(host.host), now)
+                    if sampled is not None:
+                        calibration = self._learnt.calibration.learn(sampled)
                         self._learnt = replace(self._learnt, calibration=calibration)
         self._save()
 

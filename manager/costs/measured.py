@@ -64,7 +64,7 @@ def moment(
 
     Its processes run the jobs of all `hosts` of its machine.
     """
-    together = {host.host, *(each.host for each in hosts if each.machine and each.machine == host.machine)}
+    together = {host.host, *(other.host for other in hosts if other.machine and other.machine == host.machine)}
     there = [plan for plan in plans if plan.host in together]
     return Moment(
         at=at,
@@ -136,7 +136,7 @@ def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, 
         job: per_second(report.measured, lambda base, last: last.batch - base.batch, now)
         for job in jobs.jobs
         # The first report after a restart has no batch number.
-        if (report := seen.get(str(job))) is not None and all(each.batch >= 0 for each in report.measured)
+        if (report := seen.get(str(job))) is not None and all(sample.batch >= 0 for sample in report.measured)
     }
     return {job: rate for job, rate in rates.items() if rate is not None}
 
@@ -258,15 +258,15 @@ def prices(calibration: Calibration) -> Prices:
     units = np.array(astuple(ASSUMED))
     products = (np.array(calibration.products) * np.outer(units, units)).tolist()
     taken = (np.array(calibration.taken) * units).tolist()
-    found = [1.0] * len(units)
+    shares = [1.0] * len(units)
     for _ in range(_MOST_PASSES):
-        before = tuple(found)
+        before = tuple(shares)
         for place, row in enumerate(products):
-            others = sum(product * found[other] for other, product in enumerate(row) if other != place)
-            found[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
-        if max(abs(one - other) for one, other in zip(before, found, strict=True)) < _CONVERGED:
+            others = sum(product * shares[other] for other, product in enumerate(row) if other != place)
+            shares[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
+        if max(abs(one - other) for one, other in zip(before, shares, strict=True)) < _CONVERGED:
             break
-    return Prices(**dict(zip(_NAMES, (units * found).tolist(), strict=True)))
+    return Prices(**dict(zip(_NAMES, (units * shares).tolist(), strict=True)))
 
 
 def batch_range(calibration: Calibration) -> tuple[float, float]:
@@ -296,10 +296,14 @@ def disruptions(past: Sequence[MeasuredDisruption]) -> Disruptions:
         for disruption in latest
         if disruption.jobs and disruption.starting is not None
     ]
-    moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]
+    moves = [
+        disruption.moving / disruption.state
+        for disruption in latest
+        if disruption.state and disruption.moving is not None
+    ]
     return Disruptions(
         start=_middle(starts, ASSUMED_DISRUPTIONS.start),
-        interruption=_middle([each.interruption for each in latest], ASSUMED_DISRUPTIONS.interruption),
+        interruption=_middle([disruption.interruption for disruption in latest], ASSUMED_DISRUPTIONS.interruption),
         moving=_middle(moves, ASSUMED_DISRUPTIONS.moving),
     )
 
@@ -352,15 +356,15 @@ class LearntCostStore:
         if row is None:
             return LearntCosts()
         try:
-            found = _LEARNT.validate_python(row.costs)
+            learnt = _LEARNT.validate_python(row.costs)
         except ValidationError as error:
-            log.warning("costs are learnt anew: another release of Braid has stored other costs (%s)", error)
+            log.warning("costs are learnt from the start: another release of Braid has stored other costs (%s)", error)
             return LearntCosts()
         amounts = len(Calibration().taken)
-        if {len(found.calibration.taken), *map(len, found.calibration.products)} != {amounts}:
-            log.warning("costs are learnt anew: another release of Braid has stored more or fewer prices")
+        if {len(learnt.calibration.taken), *map(len, learnt.calibration.products)} != {amounts}:
+            log.warning("costs are learnt from the start: another release of Braid has stored more or fewer prices")
             return LearntCosts()
-        return found
+        return learnt
 
     def write(self, learnt: LearntCosts) -> None:
         """Write the costs, unless another manager leads by now."""

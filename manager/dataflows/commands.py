@@ -188,7 +188,7 @@ def _given_up(answer: DataflowDetail) -> Iterator[str]:
     for module in answer.given_up:
         yield f"{module.module} was given up at {moment(module.at)}: {module.reason}; {module.outcome}"
     if answer.unplanned:
-        yield f"not planned anew: {answer.unplanned}"
+        yield f"not planned again: {answer.unplanned}"
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:

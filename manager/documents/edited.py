@@ -40,7 +40,7 @@ def patched(document: str, patches: TaskPatches) -> tuple[str, tuple[Problem, ..
     return json.dumps(edited, ensure_ascii=False), tuple(problems)
 
 
-class Comparison(NamedTuple):
+class DocumentDifference(NamedTuple):
     """The difference between a document and the edited one."""
 
     rerouted: frozenset[str]
@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
     """What is in the way if tasks are fed otherwise, except by tasks that are inserted or taken out in between."""
 
 
-def compared(document: str, edited: str) -> Comparison:
+def compared(document: str, edited: str) -> DocumentDifference:
     """Compare two valid documents. A task lies in between if some task that stays is above it, and some below."""
     before, after = _entering(document), _entering(edited)
     stay = before.keys() & after.keys()
@@ -60,7 +60,7 @@ def compared(document: str, edited: str) -> Comparison:
         problem = _replace("tasks", f"the task {outside[0]!r} is new or gone, and not between tasks that stay")
     elif _without_between(before, stay) != _without_between(after, stay):
         problem = _replace("streams", "the edited document has other streams, apart from tasks in between")
-    return Comparison(
+    return DocumentDifference(
         rerouted=frozenset(task for task, streams in after.items() if streams != before.get(task, frozenset())),
         streams=_downwards(after),
         problem=problem,

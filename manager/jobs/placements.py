@@ -55,18 +55,18 @@ class Placements(Base):
         """Where each task runs and why, what that costs, and what would cost less; and where else one task could be."""
         asked = self._asked(caller, dataflow)
         elsewhere = () if task is None else _elsewhere(asked, task)
-        found = placement_verdict(asked.question, seconds=_SECONDS)
+        verdict = placement_verdict(asked.question, seconds=_SECONDS)
         return PlacementAnswer(
             dataflow=asked.dataflow,
             tasks=asked.tasks,
-            cost=round(found.cost, 6),
-            cheapest=round(found.cheapest, 6),
-            second=_rounded(found.second),
-            bound=_rounded(found.bound),
-            saves={name: round(saved, 6) for name, saved in found.saves.items()},
+            cost=round(verdict.cost, 6),
+            cheapest=round(verdict.cheapest, 6),
+            second=_rounded(verdict.second),
+            bound=_rounded(verdict.bound),
+            saves={name: round(saved, 6) for name, saved in verdict.saves.items()},
             more=tuple(
-                WorthOfMoreAnswer(tags=each.image, host=round(each.host, 6), core=round(each.core, 6))
-                for each in found.more
+                WorthOfMoreAnswer(tags=worth.image, host=round(worth.host, 6), core=round(worth.core, 6))
+                for worth in verdict.more
             ),
             elsewhere=elsewhere,
         )
@@ -81,10 +81,10 @@ class Placements(Base):
         return PlacementPddlAnswer(dataflow=asked.dataflow, domain=pddl.domain, problem=pddl.problem)
 
     def check_plan(self, caller: Caller, dataflow: str, form: PlacementPlanForm) -> PlacementPlanAnswer:
-        """What a planner's plan for that problem makes of the dataflow; nothing is moved."""
+        """Show what a planner's plan for that problem makes of the dataflow; nothing is moved."""
         asked = self._asked(caller, dataflow)
         try:
-            found = placement_plan(asked.question, form.plan)
+            planned = placement_plan(asked.question, form.plan)
         except PddlError as error:
             wrong = Problem(
                 pointer="/plan",
@@ -100,9 +100,9 @@ class Placements(Base):
                 PlannedGroupAnswer(
                     tags=group.image, tasks=tuple(sorted(name for task in group.tasks for name in names[int(task)]))
                 )
-                for group in found.groups
+                for group in planned.groups
             ),
-            cost=round(found.cost.total, 6),
+            cost=round(planned.cost.total, 6),
             now=round(present_cost(asked.question), 6),
         )
 
@@ -113,27 +113,23 @@ class Placements(Base):
                 row = running_dataflow(session, dataflow)
             places = state.running.dataflow(running_id(row.id, row.revision)).places
             hosts = {host.name: host for host in self._committer.ground.offering(state)}
-            own = frozenset(i for i in places.values() if len(state.running.users[i]) == 1)
+            own = frozenset(task for task in places.values() if len(state.running.users[task]) == 1)
             tasks = tuple(_placed(state, hosts, name, instance, own) for name, instance in places.items())
-            return _Asked(row.id, tasks, self._question(state, hosts, own))
-
-    def _question(
-        self, state: CommittedState, hosts: Mapping[str, Host], own: frozenset[Instance]
-    ) -> PlacementQuestion:
-        there = {host.image for host in hosts.values() if not host.away}
-        busy = {instance: state.jobs.homes[instance].busy for instance in own}
-        return placement_question(
-            state.running.tasks,
-            state.jobs,
-            hosts.values(),
-            Costs(pace=self._committer.ground.pace, batch=BATCH_SECONDS, busy=busy),
-            own,
-            [image for name, image in sorted(state.images.items()) if name not in there],
-        )
+            there = {host.image for host in hosts.values() if not host.away}
+            busy = {instance: state.jobs.homes[instance].busy for instance in own}
+            question = placement_question(
+                state.running.tasks,
+                state.jobs,
+                hosts.values(),
+                Costs(pace=self._committer.ground.pace, batch=BATCH_SECONDS, busy=busy),
+                own,
+                [image for name, image in sorted(state.images.items()) if name not in there],
+            )
+            return _Asked(row.id, tasks, question)
 
 
 def _elsewhere(asked: _Asked, name: str) -> tuple[OtherPlaceAnswer, ...]:
-    task = next((each for each in asked.tasks if each.task == name), None)
+    task = next((placed for placed in asked.tasks if placed.task == name), None)
     if task is None:
         raise NotFound("task", name)
     if not task.own:

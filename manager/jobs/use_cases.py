@@ -40,8 +40,10 @@ class RunningJobs(Base):
         """The running DAGs; operators only."""
         operators_only(caller)
         with self._committer.looking() as state:
-            answers = [each for each in _dags(state) if each.id > paging.after_number]
-        return paged(answers[: paging.limit + 1], paging.limit, cursor=lambda each: each.id, answer=lambda each: each)
+            answers = [answer for answer in _dags(state) if answer.id > paging.after_number]
+        return paged(
+            answers[: paging.limit + 1], paging.limit, cursor=lambda answer: answer.id, answer=lambda answer: answer
+        )
 
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         """The jobs; operators only."""
@@ -78,7 +80,7 @@ class RunningJobs(Base):
                 for (instance, port), jobs in consumers.items()
             ]
         end = _whole_instances(answers, paging.limit)
-        return paged(answers[: end + 1], end, cursor=lambda each: each.instance, answer=lambda each: each)
+        return paged(answers[: end + 1], end, cursor=lambda stream: stream.instance, answer=lambda stream: stream)
 
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         """The hosts; operators only."""

@@ -157,27 +157,29 @@ def why_down(need: Need, seen: JobSeen | None, host: HostSeen | None) -> str:
     return ""
 
 
-def path(state: DataflowState, found: DataflowFinding) -> tuple[DataflowEvent, ...]:
+def path(state: DataflowState, finding: DataflowFinding) -> tuple[DataflowEvent, ...]:
     """Return the events that lead from a state to the one found; none if it is reached, or can no longer be.
 
     >>> path(DataflowState.DEGRADED, DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED))
     (<DataflowEvent.TASK_WELL: 'task well'>,)
     """
-    if state in {found.state, DataflowState.REMOVED}:
+    if state in {finding.state, DataflowState.REMOVED}:
         return ()
     if state is DataflowState.DRAINING:
-        return (DataflowEvent.GONE,) if found.state is DataflowState.REMOVED else ()
-    if found.state in {DataflowState.DRAINING, DataflowState.REMOVED}:
-        return (found.event,)
+        return (DataflowEvent.GONE,) if finding.state is DataflowState.REMOVED else ()
+    if finding.state in {DataflowState.DRAINING, DataflowState.REMOVED}:
+        return (finding.event,)
     if state is DataflowState.DEGRADED:
-        return (DataflowEvent.TASK_WELL if found.state is DataflowState.RUNNING else DataflowEvent.JOB_BACK,)
-    if found.state is DataflowState.DEPLOYING:
+        return (DataflowEvent.TASK_WELL if finding.state is DataflowState.RUNNING else DataflowEvent.JOB_BACK,)
+    if finding.state is DataflowState.DEPLOYING:
         # Its needs have changed: it was replaced, or its tasks were moved.
         return (DataflowEvent.REPLACED,)
-    return (found.event,)
+    return (finding.event,)
 
 
-def passed(state: DataflowState | None, found: DataflowFinding, *, replaced: bool = False) -> tuple[DataflowState, ...]:
+def passed(
+    state: DataflowState | None, finding: DataflowFinding, *, replaced: bool = False
+) -> tuple[DataflowState, ...]:
     """Return the states on the way to the one found, in order, without the first.
 
     A dataflow without a known state starts with deploying, and so does one that was replaced.
@@ -187,11 +189,11 @@ def passed(state: DataflowState | None, found: DataflowFinding, *, replaced: boo
     """
     if state is None:
         first = DataflowState.DEPLOYING
-        return (first, *passed(first, found))
+        return (first, *passed(first, finding))
     if replaced:
         anew = turn(state, DataflowEvent.REPLACED)
-        return (*({anew} - {state}), *passed(anew, found))
-    return tuple(accumulate(path(state, found), turn, initial=state))[1:]
+        return (*({anew} - {state}), *passed(anew, finding))
+    return tuple(accumulate(path(state, finding), turn, initial=state))[1:]
 
 
 def _failures(need: Need, seen: JobSeen | None) -> Iterator[str]:
@@ -218,9 +220,9 @@ def _unsaid(seen: JobSeen, hosts: Mapping[str, HostSeen]) -> Sequence[str]:
     host = hosts.get(seen.host)
     if host is None:
         return sorted(seen.positions)
-    found = seen.positions.keys() - host.supplied
-    elsewhere = {stream for stream in found if host.spools.get(stream) == ELSEWHERE}
-    return sorted(found.difference(*(elsewhere & other.supplied for other in hosts.values())))
+    unsupplied = seen.positions.keys() - host.supplied
+    elsewhere = {stream for stream in unsupplied if host.spools.get(stream) == ELSEWHERE}
+    return sorted(unsupplied.difference(*(elsewhere & other.supplied for other in hosts.values())))
 
 
 _AT_ONCE = 500
@@ -264,19 +266,19 @@ class CommittedDataflowLookup:
 
     def needs(self, dataflows: Collection[str]) -> Mapping[str, DataflowNeeds]:
         """Return the needs of these dataflows, without those that no longer run."""
-        found: dict[str, DataflowNeeds] = {}
+        needs: dict[str, DataflowNeeds] = {}
         remaining = iter(dataflows)
         while some := tuple(islice(remaining, _AT_ONCE)):
             with self._committer.looking() as state:
                 for name in some:
                     if (submitted := state.running.dataflows.get(name)) is not None:
-                        found[name] = DataflowNeeds(
+                        needs[name] = DataflowNeeds(
                             dataflow=public_id(name),
                             tenant=submitted.tenant,
                             needs=tuple(needs_of(state, submitted)),
                             drains=name in state.drains,
                         )
-        return found
+        return needs
 
 
 def needs_of(state: CommittedState, submitted: Submitted) -> Iterator[Need]:

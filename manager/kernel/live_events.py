@@ -119,16 +119,16 @@ class LiveEvents:
         """Return the events after one as soon as there are any; none after the timeout, or once it is closed."""
         deadline = time.monotonic() + timeout
         with self._changed:
-            while not (found := self._since(event)) and not self._closed:
+            while not (events := self._since(event)) and not self._closed:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            return found
+            return events
 
     @property
     def closed(self) -> bool:
-        """Whether the manager has ended, so that no more events come."""
+        """Tell whether the manager has ended, so that no more events come."""
         with self._changed:
             return self._closed
 
@@ -267,16 +267,16 @@ class StateReporter:
         gone = sorted(self._known.keys() - flows.every)
         left = {known.dataflow: known for known in map(self._known.pop, gone)}
         seen = {name: sight.seen for name, sight in now.sight.jobs.items() if sight.seen is not None}
-        for name, each in sorted(flows.affected.items()):
+        for name, flow in sorted(flows.affected.items()):
             # The revision before has just left.
-            older = left.pop(each.dataflow, None)
+            older = left.pop(flow.dataflow, None)
             known = self._known.get(name) or older
-            found = DRAINS if each.drains else find(each.needs, seen, now.sight.hosts)
-            states = passed(known.state if known else None, found, replaced=older is not None)
+            finding = DRAINS if flow.drains else find(flow.needs, seen, now.sight.hosts)
+            states = passed(known.state if known else None, finding, replaced=older is not None)
             for state in states:
-                yield _dataflow_content(each, state, found.reason if state is found.state else "")
+                yield _dataflow_content(flow, state, finding.reason if state is finding.state else "")
             state = known.state if known and not states else states[-1]
-            self._known[name] = _Known(dataflow=each.dataflow, tenant=each.tenant, state=state)
+            self._known[name] = _Known(dataflow=flow.dataflow, tenant=flow.tenant, state=state)
         for known in left.values():
             for state in passed(known.state, REMOVED):
                 yield _dataflow_content(known, state, "")

@@ -93,24 +93,24 @@ def drain(
 
     `wished` has the time of the last wish for each cut.
     """
-    current = {cut_of(each, now): each for each in draining}
+    current = {cut_of(leaving, now): leaving for leaving in draining}
     passed: dict[str, set[int]] = {}
     for job in jobs.values():
         for cut, instances in job.cuts.items():
             if cut.startswith(_PREFIX):
                 passed.setdefault(cut, set()).update(instances)
     wishing = Wishing(hosts, wished, now)
-    for cut, each in current.items():
-        if each.instances <= passed.get(cut, set()):
-            yield Drained(dataflow=each.dataflow)
+    for cut, leaving in current.items():
+        if leaving.instances <= passed.get(cut, set()):
+            yield Drained(dataflow=leaving.dataflow)
         else:
-            yield from wishing.take(cut, each.streams)
+            yield from wishing.take(cut, leaving.streams)
     for cut in sorted(passed.keys() - current.keys()):
         yield from wishing.release(cut)
 
 
 class Wishing(NamedTuple):
-    """What hosts may be asked now: nothing that they were asked a moment ago."""
+    """Asks hosts for cuts, but for nothing that they were asked for a moment ago."""
 
     hosts: Mapping[str, HostSeen]
     wished: Mapping[str, float]
@@ -163,7 +163,7 @@ class AskedStream(NamedTuple):
 
 
 class ReadStreams(NamedTuple):
-    """What a job reads, and the version of the first plan that was seen to say so."""
+    """The streams that a job reads, and the version of the first plan that was seen to say so."""
 
     streams: frozenset[str]
     version: int
@@ -222,8 +222,10 @@ def look_on(
         for transition in under_way
         if transition.reconfiguration.phase in HAS_SWITCHED
     }
-    lacking = frozenset[str]().union(*(each.lacking for each in known.values()))
-    is_new = any(each.asked[stream].after == before.question for each in known.values() for stream in each.lacking)
+    lacking = frozenset[str]().union(*(clearance.lacking for clearance in known.values()))
+    is_new = any(
+        clearance.asked[stream].after == before.question for clearance in known.values() for stream in clearance.lacking
+    )
     if not lacking or not (is_new or not 0.0 <= now - before.asked_at < ASK_AGAIN_AFTER):
         return Clearances(of=known, question=before.question, asked_at=before.asked_at), ()
     number = before.question + 1
@@ -276,7 +278,7 @@ class _ClearanceInProgress:
         return known is not None and known.by == (by, past)
 
     def _has_handed_on(self, job: JobId, past: PastJob) -> bool:
-        """Whether all that a job had emitted when it was past is in the spools of those that read on."""
+        """Tell whether all that a job had emitted when it was past is in the spools of its readers."""
         seen = self._seen(job)
         return seen is not None and seen.handed_on is not None and seen.handed_on > past.batch
 
@@ -285,9 +287,9 @@ class _ClearanceInProgress:
         if known is None or known.by != by:
             known = AskedStream(by, self._question, {})
         ends = {
-            host.root: found.end
-            for (name, of), found in self._sight.ends.items()
-            if of == stream and found.question > known.after and (host := self._sight.hosts.get(name)) is not None
+            host.root: answered.end
+            for (name, asked), answered in self._sight.ends.items()
+            if asked == stream and answered.question > known.after and (host := self._sight.hosts.get(name)) is not None
         }
         self.asked[stream] = known._replace(ends={**ends, **known.ends})
 
@@ -296,9 +298,11 @@ class _ClearanceInProgress:
         host = None if seen is None else self._sight.hosts.get(seen.host)
         if seen is None or host is None:
             return None
-        found = {stream: self.asked[stream].ends.get(host.root) for stream in reads.streams if stream in self.asked}
-        self.lacking |= {stream for stream, end in found.items() if end is None}
-        ends = {stream: end for stream, end in found.items() if end is not None}
+        known_ends = {
+            stream: self.asked[stream].ends.get(host.root) for stream in reads.streams if stream in self.asked
+        }
+        self.lacking |= {stream for stream, end in known_ends.items() if end is None}
+        ends = {stream: end for stream, end in known_ends.items() if end is not None}
         if len(ends) < len(reads.streams):
             return None
         known = self._before.past.get(reached.job)

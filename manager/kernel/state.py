@@ -84,7 +84,7 @@ class CommittedState:
     """For each dataflow that was submitted since this was loaded the plans that brought its tasks; else the newest."""
 
     def snapshot(self) -> CommittedState:
-        """What a preview goes by, which commits do not change."""
+        """Return a copy for a preview, which commits do not change."""
         return replace(self, running=self.running.snapshot(), plans=dict(self.plans))
 
     @property
@@ -197,7 +197,7 @@ def _tasks(
             text=row.text,
             type=kind,
             inputs=tuple(Input(*edge) for edge in row.inputs),
-            json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
+            json_fields=tuple(JsonField(*json_field) for json_field in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
             # In rows of old, those of the type are not written down.
             tags=kind.tags.union(row.tags or ()),
@@ -238,7 +238,7 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
     lists = ("task_ids", "instances", "sinks", "parts", "sources", "epochs")
     wanted = select(*(every[name] for name in facts + lists)).where(every.removed.is_(None))
     for row in session.execute(wanted.order_by(every.number)):
-        each = Submitted(
+        submitted = Submitted(
             id=running_id(row.id, row.revision),
             tenant=row.tenant,
             name=row.name,
@@ -247,17 +247,19 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
             sinks=tuple(row.sinks),
             parts=tuple(map(tuple, row.parts)),
         )
-        running.dataflows[each.id] = each
-        for instance in set(each.instances):
-            running.users[instance] = with_user(running.users.get(instance, ()), each.id)
-        dags = dags.join(each.parts)
+        running.dataflows[submitted.id] = submitted
+        for instance in set(submitted.instances):
+            running.users[instance] = with_user(running.users.get(instance, ()), submitted.id)
+        dags = dags.join(submitted.parts)
         for source in row.sources:
-            state.readers.setdefault(source, set()).add(each.id)
+            state.readers.setdefault(source, set()).add(submitted.id)
         if row.start == Start.EARLIEST:
             state.earliest[row.id] = row.tenant
         if row.draining is not None:
-            state.drains[each.id] = Drain(dataflow=each.id, since=row.draining, instances=frozenset(each.instances))
-        state.epochs |= {Delivered(each.id, sink): row.epochs[sink] for sink in row.sinks if sink in row.epochs}
+            state.drains[submitted.id] = Drain(
+                dataflow=submitted.id, since=row.draining, instances=frozenset(submitted.instances)
+            )
+        state.epochs |= {Delivered(submitted.id, sink): row.epochs[sink] for sink in row.sinks if sink in row.epochs}
     running.running_dags = dags
 
 

@@ -157,7 +157,7 @@ class TransitionScope:
     everything: bool = False
 
     def meets(self, other: "TransitionScope") -> bool:
-        """Whether both contain the same job, task or dataflow."""
+        """Tell whether both contain the same job, task or dataflow."""
         if self.everything or other.everything:
             return True
         return not (
@@ -256,7 +256,7 @@ class Drain:
 
     @property
     def scope(self) -> TransitionScope:
-        """Its tasks; it changes no plan."""
+        """Return its tasks; it changes no plan."""
         return TransitionScope(instances=self.instances)
 
 

@@ -91,7 +91,7 @@ class Reconfiguring:
 
 
 class JobStreams:
-    """What all jobs read, and of which others; made for some searches by the same plans."""
+    """Knows which streams each job reads, and from which job; made for some searches by the same plans."""
 
     def __init__(self, plans: Mapping[JobId, Plan], homes: Mapping[Instance, Home]) -> None:
         self._versions = {job: plan.version for job, plan in plans.items()}
@@ -124,7 +124,7 @@ class JobStreams:
         return tuple(self._in_order(raw, there))
 
     def _in_order(self, raw: Mapping[JobId, AbstractSet[str]], there: AbstractSet[JobId]) -> Iterator[ReachedJob]:
-        entering = {job: {each for each in self._bridges.get(job, ()) if each.by in there} for job in there}
+        entering = {job: {bridge for bridge in self._bridges.get(job, ()) if bridge.by in there} for job in there}
         above = {job: {stream.by for stream in streams} for job, streams in entering.items()}
         for job in TopologicalSorter(above).static_order():
             yield ReachedJob(

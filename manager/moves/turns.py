@@ -28,13 +28,13 @@ def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], n
     seen = [job.seen for job in sight.jobs.values() if job.seen is not None]
     kept = {cut for job in seen for cut in job.cuts if cut.startswith(MOVE_CUTS)}
     needed = set[str]()
-    for each in moving:
-        move = each.move
+    for entry in moving:
+        move = entry.move
         needed.add(move.cut)
-        if (turn := _turn(each, sight, now)) is not None:
+        if (turn := _turn(entry, sight, now)) is not None:
             yield turn
         elif move.phase is Phase.CUTTING:
-            yield from wishing.take(move.cut, each.streams)
+            yield from wishing.take(move.cut, entry.streams)
     for cut in sorted(kept - needed):
         # A job may be stopped after the release, so everything that it emitted before the cut has to be sent first.
         if all(job.published > job.cut_batches[cut] for job in seen if cut in job.cuts):
@@ -78,12 +78,12 @@ class _Jobs:
 
     def positions(self) -> dict[JobId, Mapping[str, int]]:
         """Return the cut's positions in each job whose moving tasks have all passed it."""
-        found: dict[JobId, Mapping[str, int]] = {}
+        positions: dict[JobId, Mapping[str, int]] = {}
         for job in self._move.left:
             seen = self._seen(job)
             if seen is not None and self._leaving(job) <= seen.cuts.get(self._move.cut, frozenset()):
-                found[job] = seen.cut_positions[self._move.cut]
-        return found
+                positions[job] = seen.cut_positions[self._move.cut]
+        return positions
 
     def hindrance(self, age: float) -> str | None:
         """Return the reason why the move has to be put off or reversed; None if it does not."""

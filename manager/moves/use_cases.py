@@ -22,8 +22,8 @@ def regime_here(costs: Costs, fragmentation: Fragmentation, users: Mapping[Insta
     busy = [(costs.busy[instance], users[instance]) for instance in sorted(users)]
     return Regime(
         dataflows=dataflows,
-        work=sum(each * many for each, many in busy),
-        shared=sum(each for each, _ in busy),
+        work=sum(cores * many for cores, many in busy),
+        shared=sum(cores for cores, _ in busy),
         jobs=fragmentation.jobs,
         bridges=fragmentation.bridges,
         pace=costs.pace,
@@ -45,23 +45,23 @@ class Defragmentation(Base):
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
         try:
-            found = picture.fragmentation
+            fragmentation = picture.fragmentation
         except NoHost as error:
             raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
         return FragmentationAnswer(
-            jobs=found.jobs,
-            fewest=found.fewest,
-            bridges=found.bridges,
-            paused=found.paused,
-            hops=found.hops,
-            cores=round(found.cores, 4),
-            latency_seconds=found.latency,
-            saves=self._saves(regime_here(picture.costs, found, users, dataflows), found),
+            jobs=fragmentation.jobs,
+            fewest=fragmentation.fewest,
+            bridges=fragmentation.bridges,
+            paused=fragmentation.paused,
+            hops=fragmentation.hops,
+            cores=round(fragmentation.cores, 4),
+            latency_seconds=fragmentation.latency,
+            saves=self._saves(regime_here(picture.costs, fragmentation, users, dataflows), fragmentation),
             move=None if move is None else _move_answer(move),
         )
 
     def preview(self, caller: Caller) -> DefragmentationPreviewAnswer:
-        """What `begin` would do now; nothing is moved."""
+        """Show what `begin` would do now; nothing is moved."""
         operators_only(caller)
         with self._committer.looking() as state:
             picture = self._tools.chooser.snapshot(state, self._committer.ground)
@@ -73,7 +73,7 @@ class Defragmentation(Base):
         after = picture.jobs.apply(chosen.assignment)
         return DefragmentationPreviewAnswer(
             tasks=len(moving),
-            leaves=tuple(str(job) for job in sorted({picture.jobs.homes[each].job for each in moving})),
+            leaves=tuple(str(job) for job in sorted({picture.jobs.homes[task].job for task in moving})),
             opens=tuple(host for _, host in chosen.assignment.opens),
             jobs=len(after.jobs),
             bridges=len(forwarded(picture.running, after)),

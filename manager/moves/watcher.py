@@ -41,14 +41,14 @@ Steady = Mapping[tuple[JobId, float], float]
 """Since when each job should have each pace; minus infinity once that was done or said."""
 
 
-def steady(known: Steady, found: Iterable[Repace], usual: float, now: float) -> tuple[Steady, Repace | None]:
+def steady(known: Steady, repaces: Iterable[Repace], usual: float, now: float) -> tuple[Steady, Repace | None]:
     """Return the state for the next look, and the change to make now, if there is one.
 
-    What was made and is still found, because it is only previewed, is not made again.
+    A change that was made and is still due, because it is only previewed, is not made again.
     """
-    wanted = {(each.job, each.pace): each for each in found}
+    wanted = {(repace.job, repace.pace): repace for repace in repaces}
     since = {key: known.get(key, now) for key in wanted}
-    holds = {key: 0.0 if each.pace <= usual else PACE_HOLDS for key, each in wanted.items()}
+    holds = {key: 0.0 if repace.pace <= usual else PACE_HOLDS for key, repace in wanted.items()}
     ripe = next((key for key, at in since.items() if at != _DONE and now - at >= holds[key]), None)
     if ripe is None:
         return since, None
@@ -65,13 +65,13 @@ Wanted = Mapping[tuple[JobId, bool], float]
 
 
 def due(
-    wanted: Wanted, found: Iterable[Rescale], shards: Mapping[JobId, int], now: float
+    wanted: Wanted, rescales: Iterable[Rescale], shards: Mapping[JobId, int], now: float
 ) -> tuple[Wanted, Rescale | None]:
-    """Return the state for the next look, and the change to make now, if there is one; the first of the found counts.
+    """Return the state for the next look, and the change to make now, if there is one; the first that is due counts.
 
     `shards` has the present number for each job.
     """
-    needs = {(each.job, each.shards > shards[each.job]): each for each in found}
+    needs = {(rescale.job, rescale.shards > shards[rescale.job]): rescale for rescale in rescales}
     since = {need: wanted.get(need, now) for need in needs}
     ripe = next((need for need in needs if now - since[need] >= SHARDS_HOLD), None)
     if ripe is None:
@@ -134,14 +134,14 @@ class Watcher:
         with self._committer.looking() as state:
             snapshot = self._chooser.snapshot(state, self._committer.ground)
             plans, underway, ended = dict(state.plans), bool(state.moves), state.ended
-            sources = {name: each.supplied for name, each in state.sources.items()}
+            sources = {name: source.supplied for name, source in state.sources.items()}
             paces = {job: plan.pace for job, plan in plans.items()}
-            found: tuple[Repace, ...] = ()
+            repaces: tuple[Repace, ...] = ()
             if self._autoscale is not Autoscale.OFF:
-                found = repaced(state.running, state.jobs, self._latencies(), snapshot.costs, paces)
+                repaces = repaced(state.running, state.jobs, self._latencies(), snapshot.costs, paces)
         # The rest may take a while, but no longer holds the committer.
         self._chooser.learn(plans, sources)
-        self._repace(found, snapshot, now)
+        self._repace(repaces, snapshot, now)
         news = ended if ended != self._ended else None
         self._ended = ended
         if news is not None and news.phase is Phase.DONE:

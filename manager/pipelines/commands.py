@@ -1,4 +1,4 @@
-"""The commands about modules, and the one that plans a running pipeline anew: `braid modules`, `braid replan`."""
+"""The commands about modules, and the one that plans a running pipeline again: `braid modules`, `braid replan`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -194,7 +194,7 @@ def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
 _HOW = {
     ReplanKind.NOTHING: "nothing changes",
     ReplanKind.RECONFIGURATION: "one reconfiguration; tasks keep their states",
-    ReplanKind.REPLACEMENT: "a new document; tasks below what changes begin anew",
+    ReplanKind.REPLACEMENT: "a new document; tasks below what changes start without state",
 }
 
 
@@ -214,7 +214,7 @@ def replan(  # noqa: PLR0913 - each is an option
     ] = None,
     dry_run: DryRun = False,
 ) -> Shown:
-    """Plan a running pipeline anew, with the modules that there are now, and apply the difference."""
+    """Plan a running pipeline again, with the modules that there are now, and apply the difference."""
     pipeline = None if file is None else read_json(file, "with a pipeline")
     form = fill_form(ReplanForm, pipeline=pipeline, prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)

@@ -46,9 +46,9 @@ def shareable(running: RunningGraph, texts: Collection[str]) -> Sequence[Running
 
 
 def running_vertices(tasks: Iterable[RunningTask], texts: Collection[str]) -> Sequence[RunningVertex]:
-    """Those of some tasks that compute what a text says."""
-    found = ((task, computes(task.type.name, task.type.version, rfc8785.dumps(task.config))) for task in tasks)
-    return [_vertex(task, text) for task, text in found if text in texts]
+    """Return those of some tasks that compute what a text says."""
+    pairs = ((task, computes(task.type.name, task.type.version, rfc8785.dumps(task.config))) for task in tasks)
+    return [_vertex(task, text) for task, text in pairs if text in texts]
 
 
 def _vertex(task: RunningTask, text: str) -> RunningVertex:
@@ -88,13 +88,13 @@ class Composed:
 
     @property
     def origin(self) -> WrittenDocument:
-        """Of what that was made."""
+        """Return the pipeline of which the document was made."""
         return WrittenDocument(kind=WrittenKind.PIPELINE, written=self.pipeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What runs of a pipeline already."""
+    """The part of a pipeline that runs already."""
 
     dataflow: str = "planned"
     fillings: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Present:
 
 
 def steady(prefer: Sequence[Criterion]) -> Sequence[Criterion]:
-    """What is optimised where something runs already: fewest changes, then what is preferred."""
+    """Return the criteria where something runs already: fewest changes, then what is preferred."""
     return (Criterion.CHANGES, *(criterion for criterion in prefer if criterion is not Criterion.CHANGES))
 
 
@@ -114,7 +114,7 @@ def countdown() -> TimeLeft:
 
 
 def pipeline_in(raw: bytes) -> bool:
-    """Whether a document has open places or goals. One that cannot be read has none; it is refused as a document."""
+    """Tell whether a document has open places or goals. One that cannot be read is refused as a document later."""
     return is_pipeline(object_naming(raw, PLACES | OWN_FIELDS))
 
 
@@ -179,8 +179,8 @@ class PipelineComposer:
                 [reading.pipeline for reading in readings], [reading.check for reading in readings], left=countdown()
             )
         except InvalidDocuments as several:
-            found = {at: refused.problems for at, refused in several.refusals.items()}
-            raise InvalidDataflow(problems_of_documents(found)) from several
+            problems = {at: refused.problems for at, refused in several.refusals.items()}
+            raise InvalidDataflow(problems_of_documents(problems)) from several
         except OutOfTime as late:
             raise InvalidDataflow([TOO_LONG]) from late
         return tuple(
@@ -309,14 +309,14 @@ _MOST_MODULES = 20
 def _fallbacks(
     composer: PipelineComposer, tenant: str, composed: Composed, dataflow: str
 ) -> tuple[FallbackAnswer, ...]:
-    """What would happen if one of the modules of a plan failed; nothing for a plan of very many."""
+    """Say what would happen if one of the modules of a plan failed; nothing for a plan of very many."""
     modules = sorted(set(composed.planned.fillings.values()) - {NO_OP})
     if len(modules) > _MOST_MODULES:
         return ()
     left = countdown()
     fillings = composed.planned.fillings
     criteria = steady(composed.planned.pipeline.blueprint.form.prefer)
-    found = []
+    fallbacks = []
     for module in modules:
         present = Present(dataflow=dataflow, fillings=fillings, without=frozenset({module}))
         try:
@@ -327,9 +327,9 @@ def _fallbacks(
             if TOO_LONG in refused.errors:
                 # What would happen is not known.
                 break
-            found.append(
+            fallbacks.append(
                 FallbackAnswer(module=module, no_plan="; ".join(problem.message for problem in refused.errors))
             )
         else:
-            found.append(FallbackAnswer(module=module, places=changed_places(fillings, other.planned.fillings)))
-    return tuple(found)
+            fallbacks.append(FallbackAnswer(module=module, places=changed_places(fillings, other.planned.fillings)))
+    return tuple(fallbacks)

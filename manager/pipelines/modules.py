@@ -33,7 +33,7 @@ from planning.pipelines.module import Module, pinned, read_module, source_digest
 def wheels_for(session: Session, owner: str, requirements: Sequence[str]) -> tuple[str, ...]:
     """The digests of the wheels of sound requirements, in their order. Raises `InvalidModule` with every problem."""
     pins = [pinned(requirement) for requirement in requirements]
-    found: dict[str, WheelRow] = {}
+    wheels: dict[str, WheelRow] = {}
     problems = []
     for at, (name, number) in enumerate(pins):
         rows = session.exec(select(WheelRow).where(col(WheelRow.owner) == owner, col(WheelRow.name) == name))
@@ -46,21 +46,21 @@ def wheels_for(session: Session, owner: str, requirements: Sequence[str]) -> tup
                 )
             )
         else:
-            found[name] = row
+            wheels[name] = row
     for at, (name, _) in enumerate(pins):
-        if name in found:
-            problems += _unmet(at, found[name], found)
+        if name in wheels:
+            problems += _unmet(at, wheels[name], wheels)
     if problems:
         raise InvalidModule(problems)
-    return tuple(found[name].digest for name, _ in pins)
+    return tuple(wheels[name].digest for name, _ in pins)
 
 
-def _unmet(at: int, row: WheelRow, found: Mapping[str, WheelRow]) -> Iterator[Problem]:
-    """What a wheel depends on that would not be there."""
+def _unmet(at: int, row: WheelRow, wheels: Mapping[str, WheelRow]) -> Iterator[Problem]:
+    """Yield a problem for each dependency of a wheel that would not be there."""
     for text in json.loads(row.requires):
         needed = Requirement(text)
         name = str(canonicalize_name(needed.name))
-        there = found[name].version if name in found else _installed(name)
+        there = wheels[name].version if name in wheels else _installed(name)
         if there is None or not needed.specifier.contains(there, prereleases=True):
             here = "is not" if there is None else f"is as {there}"
             yield _requirement_problem(
@@ -101,8 +101,8 @@ class Wheels(Base):
             raise InvalidWheel([_problem(error.code, error.message, error.remedy)]) from error
         owner = caller.tenant or _OPERATORS
         with self._store.write() as session:
-            if caller.tenant is not None:
-                _check_wheels_allowed(session, caller.tenant)
+            if caller.tenant is not None and not session.get_one(TenantRow, caller.tenant).publishes:
+                raise Forbidden("wheels are for code, which you may not publish; ask an operator")
             wanted = select(WheelRow).where(col(WheelRow.owner) == owner, col(WheelRow.name) == wheel.name)
             row = session.exec(wanted.where(col(WheelRow.version) == wheel.version)).one_or_none()
             if row is not None and row.digest != digest:
@@ -163,11 +163,6 @@ class Wheels(Base):
         return wheels
 
 
-def _check_wheels_allowed(session: Session, tenant: str) -> None:
-    if not session.get_one(TenantRow, tenant).publishes:
-        raise Forbidden("wheels are for code, which you may not publish; ask an operator")
-
-
 def _check_quota(session: Session, tenant: str, more: int) -> None:
     allowed = session.get_one(TenantRow, tenant).wheel_bytes
     used = session.exec(select(func.coalesce(func.sum(WheelRow.bytes), 0)).where(col(WheelRow.owner) == tenant)).one()
@@ -220,8 +215,15 @@ class Modules(Base):
                 wheels = wheels_for(session, owner, module.form.code.requirements) if row is None else ()
                 self._tools.keep_source(source_digest(module.form.code), module.form.code.source)
             if row is None:
-                row = _new_row(owner, module.form, raw)
-                row.wheels = json.dumps(wheels) if wheels else None
+                row = ModuleRow(
+                    owner=owner,
+                    name=module.form.name,
+                    version=module.form.version,
+                    form=raw.decode(),
+                    digest=None if module.form.code is None else source_digest(module.form.code),
+                    wheels=json.dumps(wheels) if wheels else None,
+                    published=time.time(),
+                )
                 session.add(row)
                 _note(session, OperationKind.PUBLISH, caller, row, f"{row.name}@{row.version}", begun)
         return _detail(row)
@@ -333,7 +335,7 @@ def _visible(caller: Caller) -> SelectOfScalar[ModuleRow]:
 
 
 def _named(caller: Caller, tenant: str | None) -> SelectOfScalar[ModuleRow]:
-    """What a name may mean: for a tenant what it may use, for an operator the operators' or those of one tenant."""
+    """Select what a name may mean: for a tenant what it may use, for an operator the operators' or one tenant's."""
     if caller.tenant is not None:
         return visible_to(tenant_of(caller, tenant))
     return select(ModuleRow).where(col(ModuleRow.owner) == (tenant or _OPERATORS))
@@ -349,17 +351,6 @@ def _found(session: Session, caller: Caller, name: str, version: int, tenant: st
 def _row(session: Session, owner: str, name: str, version: int) -> ModuleRow | None:
     wanted = select(ModuleRow).where(col(ModuleRow.owner) == owner, col(ModuleRow.name) == name)
     return session.exec(wanted.where(col(ModuleRow.version) == version)).one_or_none()
-
-
-def _new_row(owner: str, form: ModuleForm, raw: bytes) -> ModuleRow:
-    return ModuleRow(
-        owner=owner,
-        name=form.name,
-        version=form.version,
-        form=raw.decode(),
-        digest=None if form.code is None else source_digest(form.code),
-        published=time.time(),
-    )
 
 
 def _form(row: ModuleRow) -> ModuleForm:

@@ -186,7 +186,7 @@ def doctor(
         of_machine = (partial(check, client) for check in (service_clock, copies_reach, certificates))
         of_settings = partial(private, settings_file(settings))
         findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
-        rows = ((finding.what, finding.state, finding.told, finding.remedy) for finding in findings)
+        rows = ((finding.what, finding.state, finding.detail, finding.remedy) for finding in findings)
         Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
         wrong = any(finding.state is FindingState.WRONG for finding in findings)
         raise typer.Exit(ExitCode.UNWELL if wrong else ExitCode.WELL)

@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import httpx
 from cryptography import x509
 from packaging.requirements import Requirement
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -61,23 +61,24 @@ class Finding(BaseModel):
 
     what: str
     state: FindingState
-    told: str
+    # Scripts read it from the output of `doctor --json` by this name.
+    detail: str = Field(serialization_alias="told")
     remedy: str = ""
 
 
-def ok(what: str, found: str) -> Finding:
+def ok(what: str, detail: str) -> Finding:
     """Nothing is wrong."""
-    return Finding(what=what, state=FindingState.OK, told=found)
+    return Finding(what=what, state=FindingState.OK, detail=detail)
 
 
-def warn(what: str, found: str, remedy: str) -> Finding:
+def warn(what: str, detail: str, remedy: str) -> Finding:
     """Braid runs, but something should be seen to."""
-    return Finding(what=what, state=FindingState.WARN, told=found, remedy=remedy)
+    return Finding(what=what, state=FindingState.WARN, detail=detail, remedy=remedy)
 
 
-def wrong(what: str, found: str, remedy: str) -> Finding:
+def wrong(what: str, detail: str, remedy: str) -> Finding:
     """Braid cannot run so."""
-    return Finding(what=what, state=FindingState.WRONG, told=found, remedy=remedy)
+    return Finding(what=what, state=FindingState.WRONG, detail=detail, remedy=remedy)
 
 
 def existing(folder: Path) -> Path:
@@ -462,7 +463,7 @@ def examine(settings: Settings, checks: tuple[Callable[[Settings], Finding], ...
         except Exception as error:  # noqa: BLE001 - a check that fails itself is a finding
             problem = f"could not be checked: {type(error).__name__}: {error}"
             found = wrong(getattr(check, "__name__", "check"), problem, "report this, with the message")
-        yield found.model_copy(update={"told": _hidden(found.told, settings)})
+        yield found.model_copy(update={"detail": _hidden(found.detail, settings)})
 
 
 def _sqlite(settings: Settings) -> Finding:

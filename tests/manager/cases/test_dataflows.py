@@ -131,7 +131,7 @@ def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
         lambda: manager.service.dataflows.replace(ANN, dataflow, raw(SHORT)),
     )
     for ask in asks:
-        with pytest.raises(Conflict, match="was removed; submit it anew"):
+        with pytest.raises(Conflict, match="was removed; submit it again"):
             ask()
 
 

@@ -100,7 +100,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok(_GAVE_UP)],
         ["GET /v1/dataflows/d2"],
         _GAVE_UP,
-        ["a@1 was given up at", "task p does nothing but fail; p holds b@1", "not planned anew: no plan"],
+        ["a@1 was given up at", "task p does nothing but fail; p holds b@1", "not planned again: no plan"],
     ),
     ("submit x.json --tenant a", [ok(SUBMITTED)], ["POST /v1/dataflows?tenant=a"], SUBMITTED, ["d1"]),
     ("replace d1 x.json", [ok(SUBMITTED)], ["PUT /v1/dataflows/d1"], SUBMITTED, ["since 2026-01-02 03:04:05"]),

@@ -19,5 +19,5 @@ def test_a_machine_that_cannot_is_named_with_what_to_do(tmp_path: Path, monkeypa
     broken = "import platform; platform.machine = lambda: 'pdp11'; " + cells._PROGRAM
     monkeypatch.setattr(cells, "_PROGRAM", broken)
     found = published_code(Settings(root=tmp_path))
-    assert (FindingState.WARN, True) == (found.state, "not pdp11" in found.told)
+    assert (FindingState.WARN, True) == (found.state, "not pdp11" in found.detail)
     assert "vouch for modules" in found.remedy

@@ -43,7 +43,7 @@ def secret(settings: Settings, **secrets: str) -> Settings:
 
 
 def shown(found: Finding) -> tuple[FindingState, str]:
-    return found.state, f"{found.told}; {found.remedy}"
+    return found.state, f"{found.detail}; {found.remedy}"
 
 
 def test_on_a_machine_that_is_well_nothing_is_wrong(settings: Settings) -> None:
@@ -85,7 +85,7 @@ def test_a_java_that_is_passed_over_is_reported(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = doctor.java(settings)
     assert found.state is FindingState.WARN
-    assert f"that of JAVA_HOME ({tmp_path}/bin/java) is not there" in found.told
+    assert f"that of JAVA_HOME ({tmp_path}/bin/java) is not there" in found.detail
 
 
 def test_no_java_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +123,8 @@ def test_a_broker_that_lets_us_in_is_well_and_others_are_reported(settings: Sett
     # Nothing goes on in the background.
     assert [each.name for each in threading.enumerate() if "braid-doctor" in each.name] == []
     assert (FindingState.WRONG, FindingState.WRONG) == (refused.state, gone.state)
-    assert "check the user and the password" in refused.told
-    assert "no broker answers at" in gone.told
+    assert "check the user and the password" in refused.detail
+    assert "no broker answers at" in gone.detail
     assert "hush" not in repr((well, gone))
 
 
@@ -150,7 +150,7 @@ def test_an_address_of_another_machine_is_wrong(settings: Settings, monkeypatch:
         lambda url: Client(url, transport=httpx.MockTransport(service.answer), sleep=service.waited.append),
     )
     found = doctor.port(settings.model_copy(update={"listen": "192.0.2.1"}))
-    assert (FindingState.WRONG, True) == (found.state, "of 192.0.2.1 cannot be had" in found.told)
+    assert (FindingState.WRONG, True) == (found.state, "of 192.0.2.1 cannot be had" in found.detail)
 
 
 def test_a_root_that_cannot_be_written_is_wrong(settings: Settings) -> None:
@@ -166,7 +166,7 @@ def test_a_file_system_whose_clock_is_apart_is_reported(settings: Settings, monk
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 100.0)
     found = doctor.root(settings)
-    assert (FindingState.WARN, True) == (found.state, "is -100 s from this machine's clock" in found.told)
+    assert (FindingState.WARN, True) == (found.state, "is -100 s from this machine's clock" in found.detail)
 
 
 def test_a_file_system_that_cannot_link_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_a_check_that_fails_is_a_finding_and_keeps_no_other_from_running(setting
     given = secret(settings, broker="mqtt://me:hu%73h@x")
     found = list(examine(given, (failing, doctor.python)))
     assert [FindingState.WRONG, FindingState.OK] == [each.state for each in found]
-    assert found[0].told == "could not be checked: RuntimeError: ***"
+    assert found[0].detail == "could not be checked: RuntimeError: ***"
 
 
 @pytest.mark.parametrize(
@@ -258,12 +258,12 @@ def test_the_command_ends_with_whether_something_is_wrong(
     monkeypatch.chdir(tmp_path)
     for name in [*Settings.model_fields, *ClientSettings.model_fields, "settings"]:
         monkeypatch.delenv(f"BRAID_{name.upper()}", raising=False)
-    found = [Finding(what=f"thing {state}", state=state, told="is so", remedy="mend it") for state in states]
+    found = [Finding(what=f"thing {state}", state=state, detail="is so", remedy="mend it") for state in states]
     monkeypatch.setattr(doctor, "DOCTOR_CHECKS", tuple(lambda _settings, each=each: each for each in found))
     read = CliRunner().invoke(app, ["doctor", "--root", str(tmp_path)])
     assert expected == read.exit_code
     assert all(f"thing {state}" in read.stdout for state in states)
     printed = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
-    assert [each.model_dump() for each in found] == printed[: len(found)]
+    assert [each.model_dump(by_alias=True) for each in found] == printed[: len(found)]
     others = ["service's clock", "copies", "certificates", "published code", "settings"]
     assert others == [each["what"] for each in printed[len(found) :]]

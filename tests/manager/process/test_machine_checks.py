@@ -56,7 +56,7 @@ def test_a_disk_that_syncs_slowly_is_reported(
     ticks = itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: next(ticks) * seconds)
     found = synced_writes(settings)
-    assert (found.state, f"takes {seconds * 1_000:.1f} ms" in found.told) == (expected, True)
+    assert (found.state, f"takes {seconds * 1_000:.1f} ms" in found.detail) == (expected, True)
     assert list(settings.root.parent.iterdir()) == []
 
 
@@ -64,7 +64,7 @@ def test_a_disk_that_cannot_be_written_is_reported(settings: Settings) -> None:
     """It is no error of the check."""
     settings.root.write_text("")
     found = synced_writes(settings)
-    assert (found.state, str(settings.root) in found.told) == (FindingState.WARN, True)
+    assert (found.state, str(settings.root) in found.detail) == (FindingState.WARN, True)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_clock_that_is_surely_apart_is_reported(
     date = {"Date": formatdate(NOW + ahead, usegmt=True)}
     monkeypatch.setattr(httpx, "get", lambda *_, **__: httpx.Response(404, headers=date))
     found = service_clock(client, settings)
-    assert (found.state is FindingState.WARN, difference in found.told) == (bool(difference), True)
+    assert (found.state is FindingState.WARN, difference in found.detail) == (bool(difference), True)
 
 
 @pytest.mark.parametrize("date", [None, "yesterday"])
@@ -96,7 +96,7 @@ def test_a_service_without_a_date_is_not_compared(
     headers = {} if date is None else {"Date": date}
     monkeypatch.setattr(httpx, "get", lambda *_, **__: httpx.Response(200, headers=headers))
     found = service_clock(client, settings)
-    assert (found.state, "was not compared" in found.told) == (FindingState.OK, True)
+    assert (found.state, "was not compared" in found.detail) == (FindingState.OK, True)
 
 
 @pytest.mark.parametrize("check", [service_clock, copies_reach])
@@ -128,7 +128,7 @@ def test_addresses_for_copies_are_tried(
     service = Service([page(*machines)])
     serve(monkeypatch, service)
     found = copies_reach(client, settings)
-    assert (found.state, found.told) == (FindingState.OK, "can be sent to a")
+    assert (found.state, found.detail) == (FindingState.OK, "can be sent to a")
     wrong = [{"name": "d", "alive": True, "at": gone}, {"name": "e", "alive": True, "at": "0.0.0.0:1"}]
     service.answers = [page(*machines, *wrong)]
     found = copies_reach(client, settings)
@@ -136,7 +136,7 @@ def test_addresses_for_copies_are_tried(
         f"cannot be sent from here to machine d at {gone}: Connection refused, "
         "machine e at 0.0.0.0:1: is no address that others can reach"
     )
-    assert (found.state, found.told) == (FindingState.WARN, expected)
+    assert (found.state, found.detail) == (FindingState.WARN, expected)
 
 
 def test_addresses_are_not_tried_without_an_operators_key(
@@ -146,4 +146,4 @@ def test_addresses_are_not_tried_without_an_operators_key(
     serve(monkeypatch, Service([refusal(403, "forbidden")]))
     for each in (client, client.model_copy(update={"key": None})):
         found = copies_reach(each, settings)
-        assert (found.state, "were not tried" in found.told) == (FindingState.OK, True)
+        assert (found.state, "were not tried" in found.detail) == (FindingState.OK, True)

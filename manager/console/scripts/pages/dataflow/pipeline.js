@@ -9,7 +9,7 @@ const NOTHING = "nothing";
 const HOW = {
   nothing: "Nothing changes.",
   reconfiguration: "It takes effect as one reconfiguration. Tasks keep their states.",
-  replacement: "It takes effect as a new document. Tasks below what changes begin anew.",
+  replacement: "It takes effect as a new document. Tasks below what changes start without state.",
 };
 
 /** The module at each place of a pipeline whose document runs. */
