@@ -32,8 +32,6 @@ _WIDE = 10_000
 """The width of tables that are not printed on a screen, so that no cell is cut."""
 _SMALLEST = 0.0005
 _FROM_HERE_WHOLE = 999.5
-
-
 P = ParamSpec("P")
 F = TypeVar("F", bound=BaseModel)
 M = TypeVar("M", bound=BaseModel)
@@ -178,13 +176,14 @@ class MissingKey(Exception):
     """There is no API key to ask the service with."""
 
 
-_CODES: Mapping[type[Exception], str] = {
-    Unreachable: "unreachable",
-    NotUnderstood: "not-understood",
-    MissingKey: "no-key",
-    WrongSettings: "wrong-settings",
-    WrongUsage: "no-use",
+_FAILURES: Mapping[type[Exception], tuple[str, ExitCode]] = {
+    Unreachable: ("unreachable", ExitCode.UNREACHABLE),
+    NotUnderstood: ("not-understood", ExitCode.FAILED),
+    MissingKey: ("no-key", ExitCode.NOT_ALLOWED),
+    WrongSettings: ("wrong-settings", ExitCode.PROBLEMS),
+    WrongUsage: ("no-use", ExitCode.PROBLEMS),
 }
+"""What programs are told about each error but a refusal, which has a code and a status of its own."""
 
 
 def client_command(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
@@ -230,10 +229,14 @@ def exit_on_error(*, as_json: bool) -> Iterator[None]:
     try:
         yield
     except (NotDone, MissingKey, WrongSettings, WrongUsage) as error:
-        _report(error)
+        if isinstance(error, Refused) and error.errors:
+            for problem in error.errors:
+                complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
+        else:
+            complain(str(error))
         if as_json:
             Shown(data={"problem": _problem(error)}, text="").print(as_json=True)
-        raise typer.Exit(exit_code(error)) from None
+        raise typer.Exit(_exit_code(error)) from None
 
 
 def read_file(path: Path) -> bytes:
@@ -260,44 +263,18 @@ def read_json(path: Path, what: str) -> Any:
         raise WrongUsage(f"{path}: it is not JSON: {error}; name a file {what}") from None
 
 
-def exit_code(error: Exception) -> ExitCode:
-    """The exit code for an error."""
-    match error:
-        case WrongSettings() | WrongUsage():
-            return ExitCode.PROBLEMS
-        case MissingKey():
-            return ExitCode.NOT_ALLOWED
-        case Refused(status=status) if status in _REFUSALS:
-            return _REFUSALS[status]
-        case Refused(status=status) if status < _SERVER:
-            return ExitCode.PROBLEMS
-        case Unreachable():
-            return ExitCode.UNREACHABLE
-        case _:
-            return ExitCode.FAILED
-
-
-def _report(error: Exception) -> None:
-    """Print an error on standard error."""
-    if isinstance(error, Refused) and error.errors:
-        for problem in error.errors:
-            complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
-    else:
-        complain(str(error))
+def _exit_code(error: Exception) -> ExitCode:
+    if not isinstance(error, Refused):
+        return _FAILURES[type(error)][1]
+    return _REFUSALS.get(error.status, ExitCode.PROBLEMS if error.status < _SERVER else ExitCode.FAILED)
 
 
 def _problem(error: Exception) -> dict[str, Any]:
     """An error for programs."""
-    if isinstance(error, Refused):
-        errors = [wrong.model_dump(mode="json") for wrong in error.errors]
-        return {
-            "code": error.code,
-            "detail": str(error),
-            "status": error.status,
-            "title": error.title,
-            "errors": errors,
-        }
-    return {"code": _CODES[type(error)], "detail": str(error)}
+    if not isinstance(error, Refused):
+        return {"code": _FAILURES[type(error)][0], "detail": str(error)}
+    errors = [wrong.model_dump(mode="json") for wrong in error.errors]
+    return {"code": error.code, "detail": str(error), "status": error.status, "title": error.title, "errors": errors}
 
 
 def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:

@@ -116,8 +116,13 @@ class _Kept(BaseModel):
     @property
     def here(self) -> str:
         """The URL of the service on this machine."""
-        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen, self.listen)  # noqa: S104 - nothing listens
-        return f"http://[{reached}]:{self.port}" if ":" in reached else f"http://{reached}:{self.port}"
+        host = self.listen_here
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def listen_here(self) -> str:
+        """The address at which this machine reaches what listens, even on all of its addresses."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.listen, self.listen)  # noqa: S104 - nothing listens
 
 
 class Settings(_Kept):
@@ -202,9 +207,9 @@ def read_client_settings(flags: Mapping[str, Any] | None = None, file: Path | No
     That key is shown to nobody but the service of this machine.
     """
     settings = _read(ClientSettings, flags or {}, file)
-    if settings.key is None and settings.service in _local(settings):
-        key = read_key(settings.root)
-        return settings.model_copy(update={"key": key})
+    local = {settings.here} | {f"http://{name}:{settings.port}" for name in _HERE if settings.listen in _HERE}
+    if settings.key is None and settings.service in local:
+        return settings.model_copy(update={"key": read_key(settings.root)})
     return settings
 
 
@@ -255,16 +260,12 @@ def _read(kind: type[_S], flags: Mapping[str, Any], file: Path | None) -> _S:
     try:
         return kind(**(filed | environment | given))
     except ValidationError as error:
-        raise WrongSettings(
-            "\n".join(_wrong(problem, given, environment, path) for problem in error.errors(include_url=False))
-        ) from None
-
-
-_KNOWN = f"known are {listed(Settings.model_fields | ClientSettings.model_fields, most=20)}"
+        wrong = (_wrong(problem, given, environment, path) for problem in error.errors(include_url=False))
+        raise WrongSettings("\n".join(wrong)) from None
 
 
 def _filed(path: Path) -> dict[str, Any]:
-    """The settings in the file. It serves both sides, so each finds settings of the other in it."""
+    """The settings in the file. It serves both sides, so each meets settings of the other in it."""
     known = Settings.model_fields | ClientSettings.model_fields
     try:
         filed = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -274,9 +275,9 @@ def _filed(path: Path) -> dict[str, Any]:
         # The line itself is not repeated, since it may hold a secret.
         raise WrongSettings(f"{path}: is not TOML: {error}; correct it there") from None
     if unknown := sorted(filed.keys() - known.keys()):
-        raise WrongSettings(
-            "\n".join(f"{path}, {name}: unknown setting; {suggestion(name, known, _KNOWN)}" for name in unknown)
-        )
+        otherwise = f"known are {listed(known, most=20)}"
+        lines = (f"{path}, {name}: unknown setting; {suggestion(name, known, otherwise)}" for name in unknown)
+        raise WrongSettings("\n".join(lines))
     return filed
 
 
@@ -293,7 +294,3 @@ def _wrong(problem: Any, given: Mapping[str, Any], environment: Mapping[str, Any
         return f"{place}: {problem['ctx']['error']}; correct it there"
     _, message, remedy = describe_error(problem, ())
     return f"{place}: {message}; {remedy}"
-
-
-def _local(settings: _Kept) -> set[str]:
-    return {settings.here} | {f"http://{name}:{settings.port}" for name in _HERE if settings.listen in _HERE}

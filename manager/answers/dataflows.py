@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -114,6 +114,13 @@ class SampleAnswer(Answer):
     events: tuple[Any, ...]
     others: int
     """The number of other events since the previous sample, as far as it is known."""
+
+
+class OutputPlace(NamedTuple):
+    """A place in the output of a sink: the number that comes next in an epoch."""
+
+    epoch: int
+    next: int
 
 
 class OutputEvent(Answer):

@@ -43,7 +43,36 @@ class RunningDagAnswer(Answer):
     jobs: tuple[str, ...]
 
 
-class JobAnswer(Answer):
+class JobFigures(Answer):
+    """The performance of a job in the last minute; made by `figures_of`. None means that it is not known."""
+
+    batch_seconds_p50: float | None = None
+    """Median duration of its batches."""
+    batch_seconds_p99: float | None = None
+    events_in_per_second: float | None = None
+    events_out_per_second: float | None = None
+    """The rate of events sent to tenants and to other jobs."""
+    lag_events: int | None = None
+    """The number of events that wait in its spools."""
+    lag_seconds: float | None = None
+    """The time that the oldest of them has been waiting."""
+    latency_seconds_p50: float | None = None
+    """Median age of its output events when they left, since Braid received the events that caused them."""
+    latency_seconds_p99: float | None = None
+
+
+class ShardFigures(Answer):
+    """The load of a job's shards in the last minute; made by `shard_figures`."""
+
+    shard_cores: tuple[float, ...] = ()
+    """The cores that the tasks of each shard took; empty for one shard, or until it is known."""
+    hot_group: int | None = None
+    """The key group that had more events than a shard would have if all had as many, if there is one."""
+    hot_group_part: float | None = None
+    """Its part of the events that are divided by key."""
+
+
+class JobAnswer(JobFigures, ShardFigures):
     """A job: its plan, and the status that its host reports."""
 
     job: str
@@ -61,26 +90,6 @@ class JobAnswer(Answer):
     """The number of tasks that a batch runs as, by its newest plan."""
     workers: str = ""
     """The tenant whose tasks alone its workers run, since it is or was in quarantine; empty for most."""
-    shard_cores: tuple[float, ...] = ()
-    """The cores that the tasks of each shard took in the last minute; empty for one shard, or until it is known."""
-    hot_group: int | None = None
-    """The key group that had more events than a shard would have if all had as many, if there is one."""
-    hot_group_part: float | None = None
-    """Its part of the events that are divided by key."""
-    batch_seconds_p50: float | None = None
-    """Median duration of the batches of the last minute; None if there were none."""
-    batch_seconds_p99: float | None = None
-    events_in_per_second: float | None = None
-    """The rate of received events in the last minute; None until it is known."""
-    events_out_per_second: float | None = None
-    """The rate of events sent to tenants and to other jobs."""
-    lag_events: int | None = None
-    """The number of events that wait in its spools."""
-    lag_seconds: float | None = None
-    """The time that the oldest of them has been waiting."""
-    latency_seconds_p50: float | None = None
-    """Median age of the output events of the last minute, since Braid received the events that caused them."""
-    latency_seconds_p99: float | None = None
     restarts: int = 0
     seen: datetime | None = None
     """When its host last reported on it."""
@@ -214,7 +223,22 @@ class PlacementPlanAnswer(Answer):
     """Of the groups in which the tasks are now."""
 
 
-class CarriedHostAnswer(Answer):
+class HostSafety(Answer):
+    """How safe a host is that a machine carries."""
+
+    standby: tuple[str, ...] = ()
+    """The machines that could go on with it at once: those that have everything and are alive."""
+    behind_bytes: int | None = None
+    """The bytes that the slowest peer does not have yet; None if its machine does not report them."""
+    troubles: dict[str, str] = Field(default_factory=dict)
+    """What is wrong with its copies, by peer."""
+    under_replicated: bool = False
+    """Whether fewer machines have everything than the setting `replicas` asks for."""
+    stays: str = ""
+    """Why it cannot leave a machine that drains or is lost, and what to do."""
+
+
+class CarriedHostAnswer(HostSafety):
     """A host at the machine that carries it."""
 
     name: str
@@ -228,16 +252,6 @@ class CarriedHostAnswer(Answer):
     """The machines that its files are sent to."""
     kept_by: tuple[str, ...] = ()
     """The peers that have everything anybody outside has seen."""
-    standby: tuple[str, ...] = ()
-    """The machines that could go on with it at once: those that have everything and are alive."""
-    behind_bytes: int | None = None
-    """The bytes that the slowest peer does not have yet; None if its machine does not report them."""
-    troubles: dict[str, str] = Field(default_factory=dict)
-    """What is wrong with its copies, by peer."""
-    under_replicated: bool = False
-    """Whether fewer machines have everything than the setting `replicas` asks for."""
-    stays: str = ""
-    """Why it cannot leave a machine that drains or is lost, and what to do."""
 
 
 class MachineAnswer(Answer):

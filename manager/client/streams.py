@@ -3,12 +3,12 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import httpx
 from pydantic import ValidationError
 
-from manager.answers.dataflows import OutputEvent
+from manager.answers.dataflows import OutputEvent, OutputPlace
 from manager.answers.overview import EventAnswer
 from manager.client.errors import TRANSIENT, not_understood, path_to, refused, unreachable
 
@@ -104,13 +104,6 @@ _REPEATED = 1_000
 """How many past events are asked for again after the stream broke, as far as they are kept."""
 
 
-class _Position(NamedTuple):
-    """The position in a sink's events after the last that was read."""
-
-    epoch: int
-    next: int
-
-
 class OutputStreamReader(StreamReader[OutputEvent]):
     """Reads outputs; a new connection asks for past events again, and those that were read are skipped."""
 
@@ -118,12 +111,13 @@ class OutputStreamReader(StreamReader[OutputEvent]):
         super().__init__(url, path_to("dataflows", dataflow, "outputs"))
         self._sink = sink
         self._first_last = last
-        self._positions: dict[str, _Position] = {}
+        self._places: dict[str, OutputPlace] = {}
+        """The place up to which each sink was read."""
 
     @property
     def query(self) -> dict[str, str]:
         """The query of the next connection."""
-        last = _REPEATED if self._positions else self._first_last
+        last = _REPEATED if self._places else self._first_last
         return {"last": str(last)} | ({} if self._sink is None else {"sink": self._sink})
 
     def _parse(self, line: str, answer: httpx.Response) -> Iterator[OutputEvent]:
@@ -134,8 +128,7 @@ class OutputStreamReader(StreamReader[OutputEvent]):
             event = OutputEvent.model_validate(json.loads(line))
         except (ValidationError, ValueError, RecursionError):
             raise not_understood(answer) from None
-        position = self._positions.get(event.sink)
-        end = event.number + (event.missed or 1)
-        if position is None or position < (event.epoch, end):
-            self._positions[event.sink] = _Position(event.epoch, end)
+        place, after = self._places.get(event.sink), OutputPlace(event.epoch, event.number + (event.missed or 1))
+        if place is None or place < after:
+            self._places[event.sink] = after
             yield event

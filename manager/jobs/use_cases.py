@@ -3,7 +3,6 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from datetime import UTC
 from typing import Any, Literal
 
@@ -145,8 +144,8 @@ class RunningJobs(Base):
             state=seen.state,
             trouble=seen.trouble or seen.refused,
             batch=seen.batch,
-            **asdict(figures_of(seen.measured, time.monotonic())),
-            **asdict(shard_figures(seen.measured, plan.shards, time.monotonic())),
+            **dict(figures_of(seen.measured, time.monotonic())),
+            **dict(shard_figures(seen.measured, plan.shards, time.monotonic())),
             restarts=seen.restarts,
             seen=seen.seen,
         )

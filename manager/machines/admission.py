@@ -29,13 +29,13 @@ class Admission:
     def admitted(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
         """The machines by name."""
         if not self.asks:
-            return {name: found[0] for name, found in claims.items() if found}
+            return {name: statuses[0] for name, statuses in claims.items() if statuses}
         own = self.own_key()
         return {
             name: status
-            for name, found in claims.items()
-            for status in reversed(found)
-            if _is_known(name, status, fleet) or (own and status.key == own)
+            for name, statuses in claims.items()
+            for status in reversed(statuses)
+            if (name in fleet.tokens and fleet.keys.get(name, status.key) == status.key) or (own and status.key == own)
         }
 
     def waiting(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
@@ -45,8 +45,8 @@ class Admission:
         admitted = self.admitted(claims, fleet)
         return {
             name: status
-            for name, found in claims.items()
-            for status in reversed(found)
+            for name, statuses in claims.items()
+            for status in reversed(statuses)
             if status.seen.alive and (name not in admitted or admitted[name].key != status.key)
         }
 
@@ -73,10 +73,6 @@ def why_it_waits(name: str, fleet: CommittedFleet) -> str:
         f"its key is not that of the machine {name} that was admitted; if that has lost its disk, admit this one in "
         f"its place with: braid machines admit {name}"
     )
-
-
-def _is_known(name: str, status: MachineStatus, fleet: CommittedFleet) -> bool:
-    return name in fleet.tokens and fleet.keys.get(name, status.key) == status.key
 
 
 RECONNECTED_WITHIN = 6.0

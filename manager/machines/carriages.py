@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import delete, select
 from sqlmodel import Session, col
 
+from manager.answers.jobs import HostSafety
 from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE
@@ -105,9 +106,8 @@ class CommittedCarriages:
                 raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
             if self._fleet is None or self._term != term:
                 with self._store.read() as session:
-                    fleet = self._keep(_read(session))
-                self._term = term
-                return fleet
+                    self._fleet, self._term = _read(session), term
+                self.carried = frozenset(self._fleet.carriages)
             return self._fleet
 
     def commit(
@@ -182,37 +182,43 @@ class CommittedCarriages:
 
     def add(self, machine: str, why: str) -> None:
         """Have a machine that the service starts by itself."""
-        self._scale(OperationKind.ADD_MACHINE, machine, why, added=time.time(), draining=False)
+        self._turn(OperationKind.ADD_MACHINE, machine, draining=False, added=time.time(), note=why)
 
     def take_back(self, machine: str, why: str) -> None:
         """Have a machine that was added give up all hosts, to be stopped then."""
         added = self.fleet().added.get(machine, time.time())
-        self._scale(OperationKind.REMOVE_MACHINE, machine, why, added=added, draining=True)
-
-    def _scale(self, kind: OperationKind, machine: str, why: str, *, added: float, draining: bool) -> None:
-        begun = time.monotonic()
-        with self._lock:
-            base = self.fleet()
-            left = base.draining - {machine}
-            after = replace(base, added={**base.added, machine: added}, draining=left | {machine} if draining else left)
-            with self._changing(after) as session:
-                _machine(session, machine).added = added
-                _machine(session, machine).draining = draining
-                _write(session, kind, machine, who=SERVICE, begun=begun, note=why)
-        self._committer.notify()
+        self._turn(OperationKind.REMOVE_MACHINE, machine, draining=True, added=added, note=why)
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:
         """Have a machine give up all hosts, or let it have some again; idempotent."""
+        kind = OperationKind.DRAIN_MACHINE if draining else OperationKind.UNDRAIN_MACHINE
+        self._turn(kind, machine, draining=draining, who=who)
+
+    def _turn(  # noqa: PLR0913 - what becomes of the machine, by whom, and why
+        self,
+        kind: OperationKind,
+        machine: str,
+        *,
+        draining: bool,
+        added: float | None = None,
+        who: str = SERVICE,
+        note: str = "",
+    ) -> None:
         begun = time.monotonic()
         with self._lock:
             base = self.fleet()
-            if (machine in base.draining) is draining:
+            if added is None and (machine in base.draining) is draining:
                 return
-            kind = OperationKind.DRAIN_MACHINE if draining else OperationKind.UNDRAIN_MACHINE
-            after = base.draining | {machine} if draining else base.draining - {machine}
-            with self._changing(replace(base, draining=after)) as session:
-                _machine(session, machine).draining = draining
-                _write(session, kind, machine, who=who, begun=begun)
+            left = base.draining - {machine}
+            after = replace(
+                base,
+                draining=left | {machine} if draining else left,
+                added=base.added if added is None else {**base.added, machine: added},
+            )
+            with self._changing(after) as session:
+                row = _machine(session, machine)
+                row.draining, row.added = draining, after.added.get(machine)
+                _write(session, kind, machine, who=who, begun=begun, note=note)
         self._committer.notify()
 
     def forget(self, machine: str, *, ending: Collection[str], who: str) -> None:
@@ -251,17 +257,12 @@ class CommittedCarriages:
         self._fleet = None
         with self._committer.beside(self._term) as session:
             yield session
-        self._keep(after)
-
-    def _keep(self, fleet: CommittedFleet) -> CommittedFleet:
-        self._fleet, self.carried = fleet, frozenset(fleet.carriages)
-        return fleet
+        self._fleet, self.carried = after, frozenset(after.carriages)
 
 
 def _write(  # noqa: PLR0913 - what was done, by whom, and why
     session: Session, kind: OperationKind, subject: str, *, who: str, begun: float, note: str = ""
 ) -> None:
-    """Write an entry into the journal."""
     seconds = time.monotonic() - begun
     session.add(OperationRow(at=time.time(), kind=kind, who=who, subject=subject, seconds=seconds, note=note))
 
@@ -277,7 +278,8 @@ def _note(before: Carriage | None, turn: CarriageTurn) -> tuple[OperationKind, s
 
 def _read(session: Session) -> CommittedFleet:
     machines = session.scalars(select(MachineRow)).all()
-    carriages = {row.host: _carriage(row) for row in session.scalars(select(CarriageRow))}
+    rows = session.scalars(select(CarriageRow))
+    carriages = {row.host: _CARRIAGE.validate_python(row.model_dump()) for row in rows}
     return CommittedFleet(
         carriages={host: carriage for host, carriage in carriages.items() if carriage.machine},
         ended={host: carriage for host, carriage in carriages.items() if not carriage.machine},
@@ -299,10 +301,6 @@ def _machine(session: Session, name: str) -> MachineRow:
         row = MachineRow(name=name)
         session.add(row)
     return row
-
-
-def _carriage(row: CarriageRow) -> Carriage:
-    return _CARRIAGE.validate_python(row.model_dump())
 
 
 def _row(carriage: Carriage) -> CarriageRow:
@@ -329,7 +327,7 @@ DecideCarriages = Callable[[CommittedFleet, MachinesSeen], FleetDecision]
 def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCarriages:
     """The decision of `ring`, with as many copies of each host."""
 
-    def decided(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
+    def decide_turns(fleet: CommittedFleet, seen: MachinesSeen) -> FleetDecision:
         before = fleet.with_seen(seen, replicas=replicas, settled_after=settled_after)
         turned = next_ring(fleet.carriages, before, seen.uneven_since)
         turns = decide(fleet.carriages, replace(before, ring=turned.ring))
@@ -340,7 +338,7 @@ def decide_with(replicas: int, settled_after: float = SETTLED_AFTER) -> DecideCa
             uneven_since=turned.uneven_since,
         )
 
-    return decided
+    return decide_turns
 
 
 def _begun_again(turn: CarriageTurn, ended: Mapping[str, Carriage]) -> CarriageTurn:
@@ -351,21 +349,10 @@ def _begun_again(turn: CarriageTurn, ended: Mapping[str, Carriage]) -> CarriageT
     return replace(turn, carriage=replace(turn.carriage, term=before.term + 1, version=before.version + 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStanding:
-    """How safe a host is."""
+class HostStanding(HostSafety):
+    """How safe a host is, with its carriage."""
 
     carriage: Carriage
-    standby: tuple[str, ...]
-    """The machines that could go on with it at once."""
-    behind_bytes: int | None
-    """The bytes that its slowest peer does not have yet."""
-    troubles: Mapping[str, str]
-    """What is wrong with its copies, by peer."""
-    under_replicated: bool
-    """Whether fewer machines have everything than are wanted."""
-    stays: str
-    """Why it cannot leave its machine although it should."""
 
 
 def standings(
@@ -386,7 +373,7 @@ def _standing(carriage: Carriage, fleet: Fleet) -> HostStanding:
         carriage=carriage,
         standby=standby,
         behind_bytes=None if report is None else report.behind_bytes,
-        troubles={} if report is None else report.troubles,
+        troubles={} if report is None else dict(report.troubles),
         under_replicated=copies < fleet.replicas,
         stays=_stays(carriage, fleet, others, standby),
     )
@@ -398,12 +385,15 @@ def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[s
         if standby:
             return ""
         remedies = [f"start {machine} again with its root"]
-        remedies += (
-            [f"a machine that has a copy: {', '.join(sorted(machines))}"]
-            if (machines := carriage.kept_by - {STORE})
-            else []
-        )
-        remedies += [_restoring(carriage, fleet)] if STORE in carriage.kept_by or _offers(carriage, fleet) else []
+        if copies := carriage.kept_by - {STORE}:
+            remedies.append(f"a machine that has a copy: {', '.join(sorted(copies))}")
+        seen = fleet.machines.get(host)
+        if seen is not None and seen.alive and seen.restores:
+            # It was not taken up.
+            what = f"restore it although its store may lack what others have seen with: braid host {host} --restore"
+            remedies.append(f"{what} --accept-loss")
+        elif STORE in carriage.kept_by:
+            remedies.append(f"restore it on an empty folder with: braid host {host} --restore")
         return (
             f"machine {machine} is away, and no machine that is there has everything of host {host}; "
             f"{', or '.join(remedies)}"
@@ -418,20 +408,3 @@ def _stays(carriage: Carriage, fleet: Fleet, others: list[str], standby: tuple[s
         f"no other machine takes copies of host {host} or shares its root{drained}; start another machine with: "
         f"braid host NAME, or keep this one with: braid machines undrain {machine}"
     )
-
-
-def _offers(carriage: Carriage, fleet: Fleet) -> bool:
-    seen = fleet.machines.get(carriage.host)
-    return seen is not None and seen.alive and bool(seen.restores)
-
-
-def _restoring(carriage: Carriage, fleet: Fleet) -> str:
-    """What brings a host back from its store."""
-    host = carriage.host
-    if _offers(carriage, fleet):
-        # It was not taken up.
-        return (
-            f"restore it although its store may lack what others have seen with: braid host {host} --restore "
-            "--accept-loss"
-        )
-    return f"restore it on an empty folder with: braid host {host} --restore"

@@ -37,7 +37,7 @@ from manager.problem import Conflict, StateNotReady
 from manager.settings import Autoscale
 from manager.use_case import Tools
 from ring.fleet import SETTLED_AFTER
-from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, scaled
+from ring.scale import FleetUse, ScaleAct, ScaleState, scaled
 
 
 class SupplyFailed(RuntimeError):
@@ -149,6 +149,7 @@ class HostProcesses:
         self, root: Path, broker: Callable[[], Address], *, master: str | None = None, tags: Iterable[str] = ()
     ) -> None:
         self._root = root
+        self._folder = root / "added"
         self._broker = broker
         self._options = (*(["--master", master] if master else []), *(f"--tag={tag}" for tag in tags))
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -159,10 +160,9 @@ class HostProcesses:
         command = [sys.executable, "-c", _BRAID, "host", machine, "--root", str(self._root), *self._options]
         order = sha256("\0".join([*command, broker]).encode()).hexdigest()
         record = self._read(machine)
-        if record is not None and (process := running(record.pid, record.began)) is not None:
-            if record.order == order:
-                return
-            end_process(process, _END_PATIENCE)
+        if record is not None and record.order == order and running(record.pid, record.began) is not None:
+            return
+        self._end(record)
         child = self._children.pop(machine, None)
         if child is not None and child.poll() is not None:
             raise SupplyFailed(f"the process of {machine} ended with {child.returncode}; see {self._log(machine)}")
@@ -185,9 +185,7 @@ class HostProcesses:
 
     def stop(self, machine: str, why: str) -> None:  # noqa: ARG002 - as above
         """Stop its process, if there is one."""
-        record = self._read(machine)
-        if record is not None and (process := running(record.pid, record.began)) is not None:
-            end_process(process, _END_PATIENCE)
+        self._end(self._read(machine))
         if (child := self._children.pop(machine, None)) is not None:
             child.wait()
         self._record(machine).unlink(missing_ok=True)
@@ -197,9 +195,10 @@ class HostProcesses:
         for machine in sorted({*self._children, *(record.stem for record in self._folder.glob("*.json"))}):
             self.stop(machine, "")
 
-    @property
-    def _folder(self) -> Path:
-        return self._root / "added"
+    @staticmethod
+    def _end(record: ProcessRecord | None) -> None:
+        if record is not None and (process := running(record.pid, record.began)) is not None:
+            end_process(process, _END_PATIENCE)
 
     def _record(self, machine: str) -> Path:
         return self._folder / f"{machine}.json"
@@ -248,8 +247,8 @@ class Scaler:
         self._machines = Machines(tools)
         self._watch = MachineWatch()
         self._state = ScaleState()
-        self._said: HostScale | None = None
-        """What was only said, as long as it is still found."""
+        self._previewed: tuple[ScaleAct, str] | None = None
+        """The last decision that was only previewed, as long as it stays the same."""
         self._again: dict[str, float] = {}
         """When what failed is tried again, by machine."""
 
@@ -272,12 +271,8 @@ class Scaler:
         jobs = [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
         with self._tools.committer.looking() as state:
             paces = {str(job): plan.pace for job, plan in state.plans.items()}
-        behind = [
-            each.job
-            for each in jobs
-            if each.job in paces
-            and (figures_of(each.measured, now).lag_seconds or 0.0) > FALLEN_BEHIND + _PACES * paces[each.job]
-        ]
+        lags = {job.job: figures_of(job.measured, now).lag_seconds or 0.0 for job in jobs if job.job in paces}
+        behind = [job for job, lag in lags.items() if lag > FALLEN_BEHIND + _PACES * paces[job]]
         return FleetUse(
             carriages=fleet.carriages,
             fleet=fleet.with_seen(
@@ -291,23 +286,23 @@ class Scaler:
         )
 
     def _decide(self, use: FleetUse) -> None:
-        self._state, found = scaled(self._state, use)
+        self._state, change = scaled(self._state, use)
         if self._state.short_since is self._state.spare_since is None:
-            self._said = None
-        if found is None:
+            self._previewed = None
+        if change is None:
             return
         if self._autoscale is Autoscale.PREVIEW:
-            # Nothing changes by that, so the same is found again after each rest.
-            if self._said is None or (self._said.act, self._said.machine) != (found.act, found.machine):
-                self._tools.carriages.note(_PREVIEWED[found.act], found.machine, found.why)
-                log.info("would %s machine %s: %s", found.act, found.machine, found.why)
-            self._said = found
-        elif found.act is ScaleAct.ADD:
-            self._tools.carriages.add(found.machine, found.why)
-            log.info("machine %s is added: %s", found.machine, found.why)
+            # Nothing changes by that, so the same is decided again after each rest.
+            if self._previewed != (change.act, change.machine):
+                self._tools.carriages.note(_PREVIEWED[change.act], change.machine, change.why)
+                log.info("would %s machine %s: %s", change.act, change.machine, change.why)
+            self._previewed = change.act, change.machine
+        elif change.act is ScaleAct.ADD:
+            self._tools.carriages.add(change.machine, change.why)
+            log.info("machine %s is added: %s", change.machine, change.why)
         else:
-            self._tools.carriages.take_back(found.machine, found.why)
-            log.info("machine %s is removed: %s", found.machine, found.why)
+            self._tools.carriages.take_back(change.machine, change.why)
+            log.info("machine %s is removed: %s", change.machine, change.why)
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
         if now < self._again.get(name, now):

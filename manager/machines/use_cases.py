@@ -1,7 +1,7 @@
 """Use cases of machines and images: listed with their hosts, admitted, drained and forgotten."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
 from manager.machines.carriages import CommittedFleet, HostStanding, standings
 from manager.observations.figures import host_loads
-from manager.observations.reports import HostSeen, MachineStatus
+from manager.observations.reports import MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ImageRow
@@ -32,8 +32,8 @@ class Images(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         """The images, by name."""
         operators_only(caller)
-        images, seen = registered_images(self._store), self._seeing.hosts()
-        return by_name(images, paging, lambda name: _image_answer(images[name], seen))
+        images = registered_images(self._store)
+        return by_name(images, paging, lambda name: self._answer(images[name]))
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         """Register an image, or change it; what is placed from then on goes by it."""
@@ -70,11 +70,6 @@ def registered_images(store: Store) -> dict[str, Image]:
         return {row.name: image_of(row) for row in session.scalars(select(ImageRow))}
 
 
-def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
-    hosts = tuple(sorted(host.host for host in seen if host.alive and host.image == image.name))
-    return ImageAnswer(**asdict(image) | {"tags": tuple(sorted(image.tags)), "hosts": hosts})
-
-
 class Machines(Base):
     """Machines; operators only."""
 
@@ -87,28 +82,25 @@ class Machines(Base):
     def admit(self, caller: Caller, machine: str, key: str | None = None) -> MachineAnswer:
         """Admit a machine that waits, if it has this key; idempotent."""
         operators_only(caller)
-        found = self._found(machine)
-        if key not in {None, found.key}:
+        before = self._machine(machine)
+        if key not in {None, before.key}:
             raise Conflict(
-                f"machine {machine} has the key {found.key}, and not {key}; compare it with the machine's log"
+                f"machine {machine} has the key {before.key}, and not {key}; compare it with the machine's log"
             )
-        if found.waits:
-            self._tools.carriages.admit(machine, found.key, who=caller.who, loads=self._loads())
-        return self._found(machine)
+        if before.waits:
+            self._tools.carriages.admit(machine, before.key, who=caller.who, loads=self._loads())
+        return self._machine(machine)
 
-    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+    def drain(self, caller: Caller, machine: str, *, draining: bool = True) -> MachineAnswer:
         """Have a machine give up all hosts that it carries, and take none; idempotent."""
-        return self._drain(caller, machine, draining=True)
+        operators_only(caller)
+        self._machine(machine)
+        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
+        return self._machine(machine)
 
     def undrain(self, caller: Caller, machine: str) -> MachineAnswer:
         """Let a machine take hosts again; idempotent."""
-        return self._drain(caller, machine, draining=False)
-
-    def _drain(self, caller: Caller, machine: str, *, draining: bool) -> MachineAnswer:
-        operators_only(caller)
-        self._found(machine)
-        self._tools.carriages.drain(machine, draining=draining, who=caller.who)
-        return self._found(machine)
+        return self.drain(caller, machine, draining=False)
 
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         """Forget a machine that is gone for good, with the hosts that nobody needs; the machine as it was."""
@@ -117,13 +109,11 @@ class Machines(Base):
 
     def leave(self, machine: str, *, who: str) -> MachineAnswer:
         """The same, by the service itself for one that it added."""
-        found = self._found(machine)
+        before = self._machine(machine)
         if self._seeing.misses_machines():
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)
-        fleet = self._tools.carriages.fleet()
-        seen = {
-            name: status.seen for name, status in self._tools.admission.admitted(self._seeing.machines(), fleet).items()
-        }
+        admitted = self._tools.admission.admitted(self._seeing.machines(), self._tools.carriages.fleet())
+        seen = {name: status.seen for name, status in admitted.items()}
         # As long as this is looked at, no job begins on any host.
         with self._committer.looking() as state:
             jobs: dict[str, list[str]] = {}
@@ -134,13 +124,12 @@ class Machines(Base):
                 raise Conflict(leaving.refusal)
             self._tools.carriages.forget(machine, ending=leaving.ending, who=who)
         self._committer.notify()
-        return found
+        return before
 
-    def _found(self, machine: str) -> MachineAnswer:
-        found = next((answer for answer in self._all() if answer.name == machine), None)
-        if found is None:
-            raise NotFound("machine", machine)
-        return found
+    def _machine(self, name: str) -> MachineAnswer:
+        if (answer := next((machine for machine in self._all() if machine.name == name), None)) is None:
+            raise NotFound("machine", name)
+        return answer
 
     def _all(self) -> list[MachineAnswer]:
         committed = self._tools.carriages.fleet()
@@ -166,16 +155,13 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
     loads: Mapping[str, float],
 ) -> MachineAnswer:
     ring, machines = Ring(committed.tokens), {other: status.seen for other, status in admitted.items()}
-    here = [standing.carriage.host for standing in safe if standing.carriage.machine == name]
+    here = [standing for standing in safe if standing.carriage.machine == name]
+    taken = [loads[standing.carriage.host] for standing in here if standing.carriage.host in loads]
     waits = waiting.get(name)
     nothing = MachineStatus(seen=MachineSeen(name=name, alive=False))
     status = admitted.get(name) or (waits if name not in committed.known else None) or nothing
     known, seen = status is not nothing, status.seen
-    same = [
-        machine.name
-        for machine in machines.values()
-        if machine.name != name and seen.root and machine.root == seen.root
-    ]
+    same = [other for other in machines.values() if other.name != name and seen.root and other.root == seen.root]
     return MachineAnswer(
         name=name,
         alive=seen.alive,
@@ -183,16 +169,16 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
         key=(waits or status).key,
         draining=name in committed.draining,
         zone=seen.zone,
-        shares_root_with=tuple(sorted(same)),
+        shares_root_with=tuple(sorted(other.name for other in same)),
         takes_copies=seen.alive and bool(seen.at),
         at=seen.at,
         full=seen.full if seen.alive else "",
         cores=seen.cores if known else None,
         share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
-        load=sum(found) if (found := [loads[host] for host in here if host in loads]) else None,
+        load=sum(taken) if taken else None,
         tags=tuple(sorted(seen.tags)),
         image=seen.image,
-        hosts=tuple(_carried(standing, ring, loads) for standing in safe if standing.carriage.host in here),
+        hosts=tuple(_carried(standing, ring, loads) for standing in here),
         keeps=tuple(standing.carriage.host for standing in safe if name in standing.carriage.kept_by),
     )
 
@@ -200,5 +186,5 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
 def _carried(standing: HostStanding, ring: Ring, loads: Mapping[str, float]) -> CarriedHostAnswer:
     carriage = standing.carriage
     others = {"name": carriage.host, "home": ring.owner(carriage.point), "load": loads.get(carriage.host)}
-    known = asdict(carriage) | asdict(standing) | others | {"kept_by": sorted(carriage.kept_by)}
+    known = asdict(carriage) | dict(standing) | others | {"kept_by": sorted(carriage.kept_by)}
     return CarriedHostAnswer.model_validate(known)

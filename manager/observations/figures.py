@@ -6,12 +6,13 @@ kept, and the figures are means over that minute.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from dags.dataflow import GROUPS
 from engine.plan import Plan, Rated, Supply, Timed
+from manager.answers.jobs import JobFigures, ShardFigures
 from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
 from manager.planner import Supplied
 from merge import BATCH_SECONDS, Host, Instance, JobId, MeasuredCosts, RunningGraph
@@ -20,20 +21,6 @@ _WINDOW = 60.0
 """Seconds that a mean covers."""
 SPACING = 5.0
 """Seconds between two samples that are kept. An idle job is silent for as long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFigures:
-    """The performance of a job; made by `figures_of`. None means not known yet."""
-
-    batch_seconds_p50: float | None = None
-    batch_seconds_p99: float | None = None
-    events_in_per_second: float | None = None
-    events_out_per_second: float | None = None
-    lag_events: int | None = None
-    lag_seconds: float | None = None
-    latency_seconds_p50: float | None = None
-    latency_seconds_p99: float | None = None
 
 
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
@@ -121,18 +108,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardFigures:
-    """The load of a job's shards; made by `shard_figures`."""
-
-    shard_cores: tuple[float, ...] = ()
-    """The cores that the tasks of each shard take; empty if not known."""
-    hot_group: int | None = None
-    """The key group with more events than a shard would have if all had as many, if there is one."""
-    hot_group_part: float | None = None
-    """Its part of the events that are divided by key."""
-
-
 def shard_figures(measured: Sequence[Measured], shards: int, now: float) -> ShardFigures:
     """The load of so many shards."""
     over = stretch(measured, now)
@@ -157,20 +132,19 @@ def group_events(measured: Sequence[Measured], now: float) -> tuple[int, ...]:
 
 def host_loads(jobs: Iterable[JobSeen], now: float) -> dict[str, float]:
     """The load of each host whose jobs have reported; of a job that does not report any more nothing counts."""
-    found: dict[str, float] = {}
+    loads: dict[str, float] = {}
     for job in sorted(jobs, key=lambda job: job.job):
         if (tasks := per_second(job.measured, _task_seconds, now)) is not None:
             # Before its first batch, a job's batch number is not known.
             numbered = [measured for measured in job.measured if measured.batch >= 0]
             batches = per_second(numbered, lambda base, last: last.batch - base.batch, now) or 0.0
-            found[job.host] = found.get(job.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
-    return found
+            loads[job.host] = loads.get(job.host, 0.0) + max(0.0, tasks) + max(0.0, batches) * BATCH_SECONDS
+    return loads
 
 
 def _task_seconds(base: Measured, last: Measured) -> float:
-    return (
-        sum(did.cpu_ns for did in last.instances.values()) - sum(did.cpu_ns for did in base.instances.values())
-    ) / 1e9
+    before, after = (sum(did.cpu_ns for did in sample.instances.values()) for sample in (base, last))
+    return (after - before) / 1e9
 
 
 def measured_costs(
@@ -253,12 +227,12 @@ def tenant_states(running: RunningGraph, jobs: Iterable[JobId], seeing: Observat
         states = seen.measured[-1].states if seen is not None and seen.measured else None
         if states is None:
             silent.add(job)
-        for each, size in (states or {}).items():
+        for instance, size in (states or {}).items():
             # A task that moves is in two jobs for a moment.
-            by_task[Instance(each)] = max(size, by_task.get(Instance(each), 0))
+            by_task[Instance(instance)] = max(size, by_task.get(Instance(instance), 0))
     by_tenant = Counter[str]()
-    for instance, size in by_task.items():
-        by_tenant.update(dict.fromkeys(running.tenants_of(instance), size))
+    for task, size in by_task.items():
+        by_tenant.update(dict.fromkeys(running.tenants_of(task), size))
     return TenantStates(by_tenant, by_task, frozenset(silent))
 
 
@@ -270,11 +244,10 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
     `here` describes the local host; the cores that it reports itself take precedence. A host that reports no cores is
     taken to have as many as `here`.
     """
-    found = {host.host: host for host in seen if host.alive or host.root}
     cores = here.cores if here is not None else 1.0
     hosts = {
-        name: Host(
-            name=name,
+        host.host: Host(
+            name=host.host,
             cores=cores if host.cores is None else host.cores,
             tags=host.tags,
             image=host.image,
@@ -283,7 +256,8 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
             away=not host.alive,
             machine=host.machine,
         )
-        for name, host in found.items()
+        for host in seen
+        if host.alive or host.root
     }
     if here is not None:
         reported = hosts.get(here.name, here)

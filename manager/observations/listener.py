@@ -272,7 +272,8 @@ class Listener:
         answer = read_answer(payload)
         if answer.asker != self.name:
             return
-        kept = {of: known for of, known in self._ends.items() if known.question > answer.number - _ANSWERS_KEPT}
+        since = answer.number - _ANSWERS_KEPT
+        kept = {spool: known for spool, known in self._ends.items() if known.question > since}
         for stream, end in answer.ends.items():
             known = kept.get((host, stream))
             if known is None or known.question < answer.number:

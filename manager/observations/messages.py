@@ -1,6 +1,6 @@
 """Messages of hosts, parsed into records: statuses, refusals, metrics and plans."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -87,38 +87,31 @@ _HOST = TypeAdapter(HostSeen)
 _REFUSAL = TypeAdapter(_Refusal)
 _METRICS = TypeAdapter(Measured)
 _PLAN = TypeAdapter(_Plan)
-_REPORTED = tuple(each.name for each in fields(JobReport))
+_REPORTED = tuple(part.name for part in fields(JobReport))
 
 
 def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
     """Parse the status of a job; raises ValueError."""
     status = _STATUS.validate_json(payload)
+    passed: dict[str, frozenset[int]] = {}
+    positions: dict[str, dict[str, int]] = {}
+    batches: dict[str, int] = {}
+    # A cut passes the connected parts of a plan one at a time.
+    for cut in status.cuts:
+        passed[cut.name] = passed.get(cut.name, frozenset()).union(cut.instances)
+        positions.setdefault(cut.name, {}).update(cut.positions)
+        batches[cut.name] = max(cut.batch, batches.get(cut.name, cut.batch))
     seen = JobSeen(
         **{name: getattr(status, name) for name in _REPORTED},
         job=job,
         failed={instance: failed.reason for instance, failed in status.failed.items()},
         stops={instance: failed.retry for instance, failed in status.failed.items() if failed.greedy},
-        cuts=_passed(status.cuts),
-        cut_positions=_positions(status.cuts),
-        cut_batches={cut.name: max(part.batch for part in status.cuts if part.name == cut.name) for cut in status.cuts},
+        cuts=passed,
+        cut_positions=positions,
+        cut_batches=batches,
         seen=now,
     )
     return StatusMessage(seen=seen, unconfirmed=frozenset(map(_port, status.unconfirmed)), run=status.run)
-
-
-def _passed(cuts: Iterable[_Cut]) -> dict[str, frozenset[int]]:
-    # A cut passes the connected parts of a plan one at a time.
-    passed: dict[str, frozenset[int]] = {}
-    for cut in cuts:
-        passed[cut.name] = passed.get(cut.name, frozenset()).union(cut.instances)
-    return passed
-
-
-def _positions(cuts: Iterable[_Cut]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for cut in cuts:
-        found.setdefault(cut.name, {}).update(cut.positions)
-    return found
 
 
 def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:

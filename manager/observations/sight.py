@@ -59,11 +59,11 @@ class MachineSights:
 
         Machines that were silent for too long while the broker was connected are not alive.
         """
-        found = {}
+        seen = {}
         for name, claims in self._latest.items():
             heard = [self._with_silence(name, status, connected_at, now) for status in reversed(claims.values())]
-            found[name] = tuple(sorted(heard, key=lambda status: not status.seen.alive))
-        return found
+            seen[name] = tuple(sorted(heard, key=lambda status: not status.seen.alive))
+        return seen
 
     def _with_silence(self, name: str, status: MachineStatus, connected_at: float | None, now: float) -> MachineStatus:
         if connected_at is None or now - max(self._heard_at[name, status.key], connected_at) <= MACHINE_SILENT_AFTER:

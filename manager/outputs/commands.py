@@ -116,7 +116,7 @@ class _Chunk:
 
     lines: list[bytes] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    """The line number of each in the file."""
+    """Their line numbers in the file."""
     size: int = 0
 
     @property
@@ -233,13 +233,7 @@ def list_groups(client: Client, dataflow: OnlyOf = None) -> Shown:
 
 @app.command()
 @client_command
-def replay(
-    client: Client,
-    id: One = None,  # noqa: A002 - its public name
-    dataflow: AllOf = None,
-    *,
-    alike: AllAlike = False,
-) -> Shown:
+def replay(client: Client, id: One = None, dataflow: AllOf = None, *, alike: AllAlike = False) -> Shown:  # noqa: A002 - its public name
     """Feed one dead letter to its task again, once, or its group, or all of a dataflow, oldest first."""
     answer = _either(partial(client.replay_dead_letter, alike=alike), id, client.replay_dead_letters, dataflow)
     text = f"replayed {counted(answer.dead_letters, 'dead letter')} with {counted(answer.events, 'event')}"
@@ -248,13 +242,7 @@ def replay(
 
 @app.command()
 @client_command
-def discard(
-    client: Client,
-    id: One = None,  # noqa: A002 - its public name
-    dataflow: AllOf = None,
-    *,
-    alike: AllAlike = False,
-) -> Shown:
+def discard(client: Client, id: One = None, dataflow: AllOf = None, *, alike: AllAlike = False) -> Shown:  # noqa: A002 - as above
     """Discard one dead letter, or its group, or all of a dataflow; an operator discards them for every tenant."""
     answer = _either(partial(client.discard_dead_letter, alike=alike), id, client.discard_dead_letters, dataflow)
     return Shown(data=answer, text=f"discarded {counted(answer.dead_letters, 'dead letter')}")

@@ -11,9 +11,8 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlmodel import Session, col
 
 from engine.plan import Feed
@@ -31,13 +30,6 @@ MOST_BYTES = 1_000_000
 """Bytes of events that a job may be fed at a time; a single letter may be a little larger."""
 AGAIN = 2.0
 """Seconds after which it is worth asking for more."""
-
-
-class Kept(NamedTuple):
-    """A letter before its events are read: what decides whether they can be fed."""
-
-    id: int
-    instance: int
 
 
 @dataclass(kw_only=True)
@@ -118,7 +110,7 @@ class DeadLetters(Base):
             if dataflow is not None and not _is_own(session, caller, dataflow):
                 return Page(items=())
             rows = session.scalars(wanted.limit(paging.limit + 1)).all()
-            of = _dataflows(session, caller, [row.id or 0 for row in rows])
+            served = _dataflows(session, caller, [row.id or 0 for row in rows])
             dropped = _dropped(session, {row.instance for row in rows})
         return paged(
             rows,
@@ -126,7 +118,7 @@ class DeadLetters(Base):
             cursor=lambda row: row.id,
             answer=lambda row: DeadLetterAnswer(
                 **row.model_dump(include={"id", "at", "instance", "port", "reason", "events"}),
-                dataflows=of.get(row.id or 0, ()),
+                dataflows=served.get(row.id or 0, ()),
                 dropped=dropped.get(row.instance, 0),
                 # It shows lines of the source, so not even operators see that of a tenant.
                 traceback=row.traceback if row.owner == (caller.tenant or "") else None,
@@ -142,7 +134,7 @@ class DeadLetters(Base):
             if dataflow is not None and not _is_own(session, caller, dataflow):
                 return Page(items=())
             rows = session.execute(wanted.limit(paging.limit + 1)).all()
-            of = _dataflows(session, caller, [row.newest for row in rows])
+            served = _dataflows(session, caller, [row.newest for row in rows])
         return paged(
             rows,
             paging.limit,
@@ -150,7 +142,7 @@ class DeadLetters(Base):
             answer=lambda row: DeadLetterGroupAnswer(
                 newest=row.newest,
                 instance=row.instance,
-                dataflows=of.get(row.newest, ()),
+                dataflows=served.get(row.newest, ()),
                 reason=row.reason,
                 dead_letters=row.letters,
                 first=moment(row.first),
@@ -160,36 +152,21 @@ class DeadLetters(Base):
 
     def replay(self, caller: Caller, letter: str, *, alike: bool = False) -> Replayed:
         """Feed the events of one dead letter, or of its group, to its task again, once; none is shown any more."""
-        number = number_in(letter)
-        if number is None:
+        answer = self._replay(caller, letter, _wanted(caller, letter, alike=alike))
+        if not answer.dead_letters:
             raise NotFound("dead letter", letter)
-        return self._replay(caller, letter, letter=number, alike=alike)
+        return answer
 
     def replay_all(self, caller: Caller, dataflow: str) -> Replayed:
         """Feed the dead letters of a dataflow to its tasks again, the oldest first; none is shown any more."""
-        with self._store.read() as session:
-            if not _is_own(session, caller, dataflow):
-                raise NotFound("dataflow", dataflow)
-        return self._replay(caller, dataflow, dataflow=dataflow)
+        self._own_dataflow(caller, dataflow)
+        return self._replay(caller, dataflow, letters_of(caller.tenant, dataflow))
 
-    def _replay(
-        self,
-        caller: Caller,
-        subject: str,
-        *,
-        letter: int | None = None,
-        alike: bool = False,
-        dataflow: str | None = None,
-    ) -> Replayed:
+    def _replay(self, caller: Caller, subject: str, letters: Select[DeadLetterRow]) -> Replayed:
         made: list[DeadLetterReplay] = []
 
         def choose(session: Session, state: CommittedState) -> Mapping[JobId, Sequence[Feed]]:
-            wanted = letters_of(caller.tenant, dataflow, letter, alike=alike)
-            columns = wanted.with_only_columns(col(DeadLetterRow.id), col(DeadLetterRow.instance))
-            found = [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
-            if not found and letter is not None:
-                raise NotFound("dead letter", letter)
-            replay = _chosen(session, state, caller, found)
+            replay = _chosen(session, state, caller, letters)
             if not replay.letters:
                 raise replay.trouble or _NothingToDo
             replayed(session, replay.letters, at=time.time())
@@ -210,24 +187,21 @@ class DeadLetters(Base):
 
     def discard(self, caller: Caller, letter: str, *, alike: bool = False) -> Discarded:
         """Discard one dead letter, or its group: a tenant for itself, an operator for everybody."""
-        begun = time.monotonic()
-        with self._store.write() as session:
-            number = number_in(letter)
-            count = discard(session, caller.tenant, letter=number, alike=alike) if number is not None else 0
-            if not count:
-                raise NotFound("dead letter", letter)
-            note(session, OperationKind.DISCARD, caller, letter, begun)
-        return Discarded(dead_letters=count)
+        answer = self._discard(caller, letter, _wanted(caller, letter, alike=alike))
+        if not answer.dead_letters:
+            raise NotFound("dead letter", letter)
+        return answer
 
     def discard_all(self, caller: Caller, dataflow: str) -> Discarded:
         """Discard the dead letters of a dataflow, which may be removed: a tenant for itself, an operator for all."""
+        self._own_dataflow(caller, dataflow)
+        return self._discard(caller, dataflow, letters_of(caller.tenant, dataflow))
+
+    def _discard(self, caller: Caller, subject: str, letters: Select[DeadLetterRow]) -> Discarded:
         begun = time.monotonic()
         with self._store.write() as session:
-            if not _is_own(session, caller, dataflow):
-                raise NotFound("dataflow", dataflow)
-            count = discard(session, caller.tenant, dataflow=dataflow)
-            if count:
-                note(session, OperationKind.DISCARD, caller, dataflow, begun)
+            if count := discard(session, caller.tenant, letters):
+                note(session, OperationKind.DISCARD, caller, subject, begun)
         return Discarded(dead_letters=count)
 
 
@@ -235,8 +209,17 @@ class _NothingToDo(Exception):
     """There is nothing to replay."""
 
 
-def _chosen(session: Session, state: CommittedState, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
+def _wanted(caller: Caller, letter: str, *, alike: bool) -> Select[DeadLetterRow]:
+    """One letter, or its group, by what a caller calls it."""
+    if (number := number_in(letter)) is None:
+        raise NotFound("dead letter", letter)
+    return letters_of(caller.tenant, None, number, alike=alike)
+
+
+def _chosen(session: Session, state: CommittedState, caller: Caller, wanted: Select[DeadLetterRow]) -> DeadLetterReplay:
     """The replay of some letters; events are read only while there is room."""
+    number = col(DeadLetterRow.id)
+    letters = session.execute(wanted.with_only_columns(number, col(DeadLetterRow.instance)).order_by(number)).all()
     why = {instance: _why_not(state, caller.tenant, instance) for instance in {letter.instance for letter in letters}}
     replay, fit = DeadLetterReplay(state=state), list[int]()
     for letter in letters:
@@ -245,9 +228,8 @@ def _chosen(session: Session, state: CommittedState, caller: Caller, letters: Se
         else:
             replay.leave(trouble)
     for begin in range(0, len(fit), _AT_ONCE):
-        ids = fit[begin : begin + _AT_ONCE]
-        wanted = select(DeadLetterRow).where(col(DeadLetterRow.id).in_(ids)).order_by(col(DeadLetterRow.id))
-        replay.add(session.scalars(wanted))
+        some = number.in_(fit[begin : begin + _AT_ONCE])
+        replay.add(session.scalars(select(DeadLetterRow).where(some).order_by(number)))
     return replay
 
 
@@ -261,10 +243,10 @@ def _dataflows(session: Session, caller: Caller, letters: list[int]) -> dict[int
     wanted = select(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(letters))
     if caller.tenant is not None:
         wanted = wanted.where(col(DeadLetterReaderRow.tenant) == caller.tenant)
-    found: dict[int, tuple[str, ...]] = {}
+    served: dict[int, tuple[str, ...]] = {}
     for row in session.scalars(wanted.order_by(col(DeadLetterReaderRow.tenant))):
-        found[row.letter] = (*found.get(row.letter, ()), *row.dataflows)
-    return found
+        served[row.letter] = (*served.get(row.letter, ()), *row.dataflows)
+    return served
 
 
 def _dropped(session: Session, instances: set[int]) -> dict[int, int]:

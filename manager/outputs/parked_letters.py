@@ -11,9 +11,9 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import TypeAdapter
 
 from bridge import Message, topics
 from bridge.raw_events import DEEPEST_PARKED, deeper_than
@@ -84,13 +84,15 @@ class DeadLetterParking:
 
     def _next(self) -> Sequence[Message]:
         """Return the messages that have arrived, at least one unless it is to stop."""
-        found = [self._queue.get()]
-        while len(found) < _MOST_AT_ONCE and sum(len(each.payload) for each in found if each) < _MOST_BYTES:
+        messages = [first] if (first := self._queue.get()) else []
+        while len(messages) < _MOST_AT_ONCE and sum(len(message.payload) for message in messages) < _MOST_BYTES:
             try:
-                found.append(self._queue.get_nowait())
+                following = self._queue.get_nowait()
             except Empty:
                 break
-        return [message for message in found if message is not None]
+            if following:
+                messages.append(following)
+        return messages
 
     def _read(self, message: Message) -> Letter | None:
         try:
@@ -128,29 +130,16 @@ class DeadLetterParking:
 
 def served_by(committer: Committer, instances: Collection[int]) -> Mapping[int, Readers]:
     """The tenants that instances serve in the committed state, with their dataflows."""
-    found: dict[int, dict[str, list[str]]] = {}
+    served: dict[int, dict[str, list[str]]] = {}
     with committer.looking() as state:
         for instance in instances:
             for name in state.running.users.get(Instance(instance), ()):
-                tenants = found.setdefault(instance, {})
+                tenants = served.setdefault(instance, {})
                 tenants.setdefault(state.running.dataflows[name].tenant, []).append(public_id(name))
-    return found
+    return served
 
 
-_Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
-# Error messages can quote null characters, which not all databases store.
-_Text = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
-
-
-class _Content(BaseModel):
-    instance: _Count
-    port: _Text
-    batch: _Count
-    first: _Count = 0
-    reason: _Text
-    events: list[Any]
-    owner: _Text = ""
-    traceback: _Text = ""
+_LETTER = TypeAdapter(Letter)
 
 
 def read_letter(message: Message) -> Letter:
@@ -160,12 +149,13 @@ def read_letter(message: Message) -> Letter:
     >>> read_letter(Message("braid/1/dead/7", text, 0)).events
     [{'t': 'warm'}]
     """
-    content = _Content.model_validate(_sound(json.loads(message.payload, parse_constant=_finite, parse_float=_finite)))
-    if message.topic != topics.dead(content.instance):
-        raise ValueError(f"it is of instance {content.instance}, and came on another's topic")
-    if any(deeper_than(event, DEEPEST_PARKED) for event in content.events):
+    content = _sound(json.loads(message.payload, parse_constant=_finite, parse_float=_finite))
+    letter = _LETTER.validate_python(content)
+    if message.topic != topics.dead(letter.instance):
+        raise ValueError(f"it is of instance {letter.instance}, and came on another's topic")
+    if any(deeper_than(event, DEEPEST_PARKED) for event in letter.events):
         raise ValueError(f"its events are nested deeper than {DEEPEST_PARKED} levels")
-    return Letter(**dict(content))
+    return letter
 
 
 def service_name(store: Store) -> str:

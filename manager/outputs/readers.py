@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from bridge import Message, NotConnected
 from bridge.transport.mqtt_client import MqttClient
 from engine.delivery.publisher import RUNS
-from manager.answers.dataflows import OutputEvent, SampleAnswer
+from manager.answers.dataflows import OutputEvent, OutputPlace, SampleAnswer
 from manager.problem import QuotaExceeded, StateNotReady
 
 
@@ -104,13 +104,6 @@ _MOST_WAITING = 4_000_000
 tail_log = logging.getLogger("braid.tailing")
 
 
-class _Place(NamedTuple):
-    """A position in the output of a sink."""
-
-    epoch: int
-    next: int
-
-
 class _Message(NamedTuple):
     epoch: int
     first: int
@@ -131,10 +124,10 @@ class Tail(OutputReader):
         self._bytes = 0
         self._recalled: list[OutputEvent] = []
         """Earlier events, which are shown first."""
-        self._places: dict[str, _Place] = {}
-        """The position up to which each sink was read."""
-        self._lost: dict[str, _Place] = {}
-        """The position of the first dropped message of each sink, if none of its messages was read before."""
+        self._places: dict[str, OutputPlace] = {}
+        """The place up to which each sink was read."""
+        self._lost: dict[str, OutputPlace] = {}
+        """The place of the first dropped message of each sink, if none of its messages was read before."""
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Queue a message of an output."""
@@ -181,14 +174,14 @@ class Tail(OutputReader):
         for number, event in enumerate(events, first):
             if number >= following:
                 yield OutputEvent(sink=sink, epoch=epoch, number=number, event=event)
-        self._places[sink] = _Place(epoch, max(following, first + len(events)))
+        self._places[sink] = OutputPlace(epoch, max(following, first + len(events)))
 
     def _lose(self, topic: str, payload: bytes) -> None:
         self._bytes -= len(payload)
         sink = self._sinks[topic]
         # Once a message was read, the gap shows in the numbers of the next.
         if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
-            self._lost[sink] = _Place(message.epoch, message.first)
+            self._lost[sink] = OutputPlace(message.epoch, message.first)
 
 
 def _read(sink: str, payload: bytes) -> _Message | None:

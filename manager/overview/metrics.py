@@ -24,10 +24,11 @@ from bridge.transport.subscriptions import PassedOver
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
+from manager.answers.jobs import ShardFigures
 from manager.answers.savings import WholeAnswer
 from manager.kernel.live_events import DELAY_BOUNDS, Delays, ReconcilerActivity
 from manager.machines.carriages import HostStanding
-from manager.observations.figures import ShardFigures, figures_of, host_loads, shard_figures
+from manager.observations.figures import figures_of, host_loads, shard_figures
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured, received_of
 from manager.rest import metrics
 from manager.rest.metrics import Metric

@@ -30,7 +30,7 @@ class BrokerAndHost:
     """The broker and the host of one manager; either may run elsewhere instead."""
 
     def __init__(self, settings: Settings, root: Path) -> None:
-        self._listen = settings.listen
+        self._reached = settings.listen_here
         self._root = root
         # Made once: to find out the release takes as long as a good part of a submission.
         self._order = KeeperOrder(
@@ -68,7 +68,7 @@ class BrokerAndHost:
     def start(self) -> None:
         """Start what is to run here, or find it running."""
         if self._keeper is not None and (port := self._keeper.start().entrance) is not None:
-            self._entrance = Address(host=_reached(self._listen), port=port)
+            self._entrance = Address(host=self._reached, port=port)
 
     def leave(self) -> None:
         """Let both run on without this manager."""
@@ -96,11 +96,6 @@ class BrokerAndHost:
         """The CPU that the broker has taken, where it runs here."""
         keeper = self._keeper.pid if self._keeper is not None and self._order.broker is None else None
         return broker_cpu(keeper, f"{(self._root / 'broker').resolve()}/")
-
-
-def _reached(host: str) -> str:
-    """The host at which this machine reaches what listens on all of its addresses."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - nothing listens
 
 
 _LOOK_EVERY = 1.0
@@ -172,7 +167,7 @@ def _digest(payload: bytes) -> bytes:
 
 def _version(path: Path) -> tuple[int, int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0, 0
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,7 +1,8 @@
 """The commands of this machine: `braid serve`, `entrance`, `backup`, `restore` and `doctor`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,6 @@ from manager.settings import (
     AdmissionMode,
     Autoscale,
     Placement,
-    Settings,
     read_client_settings,
     read_settings,
     settings_file,
@@ -118,15 +118,10 @@ def backup(  # noqa: PLR0913 - each is an option
     as_json: AsJson = False,
 ) -> None:
     """Back up the service of this machine into one archive, even while it runs."""
-    with exit_on_error(as_json=as_json):
-        values = read_settings({"root": root}, settings)
-        from manager.backup import BackupRefused, back_up  # noqa: PLC0415 - it imports much of the service
-        from manager.store.database import DatabaseDown  # noqa: PLC0415 - as above
+    with exit_on_error(as_json=as_json), _kept(root, settings) as (folder, url):
+        from manager.backup import back_up  # noqa: PLC0415 - it imports much of the service
 
-        try:
-            made = back_up(values.root.absolute(), _url(values), file, with_spools=with_spools, with_key=with_key)
-        except (BackupRefused, DatabaseDown) as error:
-            raise WrongUsage(str(error)) from None
+        made = back_up(folder.absolute(), url, file, with_spools=with_spools, with_key=with_key)
         held = f"{counted(made.counts['dataflow'], 'dataflow')} and {counted(made.jobs, 'job')}"
         text = f"{file} holds {held}; keep it where others cannot read it"
         Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
@@ -140,27 +135,26 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Restore a backup into an empty root and an empty database, before the service is started there."""
-    with exit_on_error(as_json=as_json):
-        values = read_settings({"root": root}, settings)
-        from manager.backup import BackupRefused  # noqa: PLC0415 - it imports much of the service
+    with exit_on_error(as_json=as_json), _kept(root, settings) as (folder, url):
         from manager.backup import restore as fill  # noqa: PLC0415 - as above
-        from manager.store.database import DatabaseDown  # noqa: PLC0415 - as above
 
-        try:
-            made = fill(file, values.root.absolute(), _url(values))
-        except (BackupRefused, DatabaseDown) as error:
-            raise WrongUsage(str(error)) from None
-        text = f"{values.root} is restored to {made.made:%Y-%m-%d %H:%M:%S} UTC; start it with `braid serve`"
+        made = fill(file, folder.absolute(), url)
+        text = f"{folder} is restored to {made.made:%Y-%m-%d %H:%M:%S} UTC; start it with `braid serve`"
         Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
 
 
-def _url(settings: Settings) -> str:
-    """The URL of the service's database."""
-    from manager.store.database import sqlite_url  # noqa: PLC0415 - as above
+@contextmanager
+def _kept(root: Path | None, settings: Path | None) -> Iterator[tuple[Path, str]]:
+    """The root of a service, and the URL of its database; a refused backup inside is a wrong use."""
+    values = read_settings({"root": root}, settings)
+    from manager.backup import BackupRefused  # noqa: PLC0415 - as above
+    from manager.store.database import DatabaseDown, sqlite_url  # noqa: PLC0415 - as above
 
-    if settings.database is not None:
-        return settings.database.get_secret_value()
-    return sqlite_url(settings.root.absolute() / "braid.db")
+    database = values.database
+    try:
+        yield values.root, database.get_secret_value() if database else sqlite_url(values.root.absolute() / "braid.db")
+    except (BackupRefused, DatabaseDown) as error:
+        raise WrongUsage(str(error)) from None
 
 
 def doctor(

@@ -167,8 +167,6 @@ def _lasts(end: datetime, now: datetime) -> str:
     return f"{'ended on' if end < now else 'lasts until'} {end:%Y-%m-%d}"
 
 
-ServiceCheck = Callable[[ClientSettings, Settings], Finding]
-"""A check that asks the service."""
 SLOW_SYNC = 0.02
 """Seconds of a synced write above which the doctor warns."""
 _SYNCS = 5
@@ -194,14 +192,11 @@ def synced_writes(settings: Settings) -> Finding:
             "synced writes", f"{settings.root}: {error.strerror or error}", "name a folder in BRAID_ROOT to write to"
         )
     seconds = statistics.median(took)
-    found = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
-    if seconds > SLOW_SYNC:
-        return warn(
-            "synced writes",
-            f"{found}, and every message waits for one",
-            "have the root on a faster disk, such as a local SSD",
-        )
-    return ok("synced writes", found)
+    report = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
+    if seconds <= SLOW_SYNC:
+        return ok("synced writes", report)
+    remedy = "have the root on a faster disk, such as a local SSD"
+    return warn("synced writes", f"{report}, and every message waits for one", remedy)
 
 
 def service_clock(client: ClientSettings, _settings: Settings) -> Finding:
@@ -251,8 +246,7 @@ def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
             "let this machine through to that port, or start that machine with an address in --copies-at that is "
             "reached from here",
         )
-    found = f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any"
-    return ok(what, found)
+    return ok(what, f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any")
 
 
 def _trouble(at: str) -> str:
@@ -322,10 +316,9 @@ def java(_settings: Settings) -> Finding:
     answer = subprocess.run(  # noqa: S603 - the program that Spark will run
         [program, "-version"], capture_output=True, timeout=_ANSWERING, check=False
     )
-    found = f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}"
     if warnings:
         return warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST_JAVA} or later, or unset it")
-    return ok("Java", found)
+    return ok("Java", f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}")
 
 
 def broker(settings: Settings) -> Finding:
@@ -352,9 +345,8 @@ def port(settings: Settings) -> Finding:
     """Check that REST can be served at its port."""
     place = f"port {settings.port} of {settings.listen}"
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(settings.listen, settings.port, type=socket.SOCK_STREAM)[
-            0
-        ]
+        addresses = socket.getaddrinfo(settings.listen, settings.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, where = addresses[0]
         with socket.socket(family, kind, protocol) as probe:
             # As the service does, since connections of an earlier one may still be closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -394,11 +386,11 @@ def root(settings: Settings) -> Finding:
 def disk(settings: Settings) -> Finding:
     """Check that the root has room."""
     free = shutil.disk_usage(existing(settings.root)).free
-    found = f"{free / 10**9:.1f} GB are free for {settings.root}"
+    report = f"{free / 10**9:.1f} GB are free for {settings.root}"
     remedy = "make room, or name another folder in BRAID_ROOT"
     if free < TOO_LITTLE:
-        return wrong("disk", found, remedy)
-    return warn("disk", found, remedy) if free < LITTLE else ok("disk", found)
+        return wrong("disk", report, remedy)
+    return warn("disk", report, remedy) if free < LITTLE else ok("disk", report)
 
 
 def database(settings: Settings) -> Finding:
@@ -459,11 +451,11 @@ def examine(settings: Settings, checks: tuple[Callable[[Settings], Finding], ...
     """Run every check; none keeps another from running, and none tells a secret."""
     for check in checks:
         try:
-            found = check(settings)
+            finding = check(settings)
         except Exception as error:  # noqa: BLE001 - a check that fails itself is a finding
             problem = f"could not be checked: {type(error).__name__}: {error}"
-            found = wrong(getattr(check, "__name__", "check"), problem, "report this, with the message")
-        yield found.model_copy(update={"detail": _hidden(found.detail, settings)})
+            finding = wrong(getattr(check, "__name__", "check"), problem, "report this, with the message")
+        yield finding.model_copy(update={"detail": _hidden(finding.detail, settings)})
 
 
 def _sqlite(settings: Settings) -> Finding:
@@ -510,16 +502,9 @@ def _heard(name: str) -> Iterator[list[str]]:
 
 
 def _hidden(text: str, settings: Settings) -> str:
-    for secret in (settings.broker, settings.database):
-        for hidden in _secrets_in(secret):
-            text = text.replace(hidden, "***")
+    urls = [url.get_secret_value() for url in (settings.broker, settings.database) if url is not None]
+    # Also of what is no URL after all.
+    passwords = [password for url in urls for password in re.findall(r"://[^/@]*?:([^/@]+)@", url)]
+    for secret in (*urls, *passwords, *map(unquote, passwords)):
+        text = text.replace(secret, "***")
     return text
-
-
-def _secrets_in(url: SecretStr | None) -> Iterator[str]:
-    if url is not None:
-        value = url.get_secret_value()
-        yield value
-        # Also of what is no URL after all.
-        for password in re.findall(r"://[^/@]*?:([^/@]+)@", value):
-            yield from (password, unquote(password))

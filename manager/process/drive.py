@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from engine.code.store import CodeStore
 from engine.machines.reports import public_key
@@ -89,6 +90,14 @@ def supply_of(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineS
     return HostProcesses(root, lambda: beside.address, master=settings.master, tags=settings.tag)
 
 
+class _Part(Protocol):
+    """Something that runs from `start` to `stop`; it may be stopped where its start failed."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class Drive:
     """Drives the hosts from `begin` to `end`, as often as this manager comes to lead."""
 
@@ -152,8 +161,6 @@ class Drive:
             # Before anything is placed: it says which hosts are of machines that are admitted.
             with suppress(StateNotReady):
                 self.carriages.fleet()
-            self._listener.start()
-            begun.callback(self._listener.stop)
             self._reconciler = Reconciler(
                 self._changes.jobs,
                 self._listener,
@@ -165,13 +172,8 @@ class Drive:
                 moves=self._changes.moves,
                 reconfigurations=self._changes.reconfigurations,
             )
-            self._reconciler.start()
-            begun.callback(self._reconciler.stop)
-            if self._settings.replicas:
-                # Machines have disks of their own.
-                self._common = CommonSender(self._root, self._beside.connect)
-                self._common.start()
-                begun.callback(self._common.stop)
+            # Only with copies do machines have disks of their own.
+            self._common = CommonSender(self._root, self._beside.connect) if self._settings.replicas else None
             keeper = CarriageKeeper(
                 self.carriages,
                 self._listener,
@@ -179,17 +181,14 @@ class Drive:
                 leads=lambda: self._committer.leads,
                 admission=self.admission,
             )
-            keeper.start()
-            begun.callback(keeper.stop)
             parking = DeadLetterParking(
                 self._store, partial(self._beside.connect, lasting=True), partial(served_by, self._committer)
             )
-            begun.callback(parking.stop)
-            parking.start()
-            self.sender.start()
-            begun.callback(self.sender.stop)
-            self.outputs.start()
-            begun.callback(self.outputs.stop)
+            common = () if self._common is None else (self._common,)
+            parts: tuple[_Part, ...] = (self._listener, self._reconciler, *common, keeper, parking)
+            for part in (*parts, self.sender, self.outputs):
+                begun.callback(part.stop)
+                part.start()
             self._begun = begun.pop_all()
 
     def end(self) -> None:

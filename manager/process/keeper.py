@@ -52,16 +52,14 @@ class KeeperHandle:
         """Adopt the keeper that there is, or start one; returns once its broker is up. Again after a stop."""
         self._watching.stopping.clear()
         make_folder(folder(self._root))
-        record = self._found()
+        record = self._recorded()
         if record is not None and record.digest != self._order.digest:
             log.info("the keeper with the process id %d keeps something else, and is ended", record.pid)
             _end(record)
             record = None
-        if record is None:
-            record = self._started()
-        else:
+        if record is not None:
             log.info("goes on with the keeper that has the process id %d", record.pid)
-        self._record = record
+        self._record = record = record or self._started()
         self._watching.start()
         return record
 
@@ -71,11 +69,6 @@ class KeeperHandle:
         if self._record is None:
             raise KeeperDown("no keeper has been started")
         return Address.parse(self._record.broker)
-
-    @property
-    def entrance(self) -> int | None:
-        """The port for tenants, if the broker has one."""
-        return self._record.entrance if self._record is not None else None
 
     @property
     def pid(self) -> int | None:
@@ -100,7 +93,8 @@ class KeeperHandle:
             self._record = None
         self._give_up()
 
-    def _found(self) -> KeeperRecord | None:
+    def _recorded(self) -> KeeperRecord | None:
+        """The record of the keeper that runs, if one does."""
         record = read_record(self._root)
         return record if record is not None and _alive(record) is not None else None
 
@@ -120,27 +114,30 @@ class KeeperHandle:
                 child.stdin.write(order_line(self._order))
         deadline = time.monotonic() + _START_PATIENCE
         while time.monotonic() < deadline and not self._watching.stopping.wait(0.05):
-            record = self._found()
+            record = self._recorded()
             # One that another manager started a moment ago is as good.
             if record is not None and record.digest == self._order.digest:
                 return record
             if child.poll() not in {None, KEEPER_TAKEN}:
                 break
         self._give_up()
-        raise KeeperDown(f"the keeper did not come up; it last wrote: {_tail(path)}")
+        tail = path.read_bytes()[-_TAIL:].decode(errors="replace").strip()
+        raise KeeperDown(f"the keeper did not come up; it last wrote: {tail or 'nothing'}")
 
     def _watch(self) -> None:
         began = time.monotonic()
         while not self._watching.stopping.wait(_LOOK_EVERY):
             if self._record is not None and _alive(self._record) is not None:
                 continue
-            self._bury()
+            if self._child is not None and self._child.poll() is not None:
+                # So that it is no zombie.
+                self._child = None
             log.error("the keeper died and is started again; see %s", folder(self._root) / "log")
             if time.monotonic() - began < _BACK_OFF and self._watching.stopping.wait(_BACK_OFF):
                 return
             began = time.monotonic()
             try:
-                self._record = self._found() or self._started()
+                self._record = self._recorded() or self._started()
             except KeeperDown as error:
                 log.error("%s", error)  # noqa: TRY400 - it says where and what to do
 
@@ -155,23 +152,12 @@ class KeeperHandle:
                 self._child.wait()
             self._child = None
 
-    def _bury(self) -> None:
-        """Take the end of a child of one's own, so that it is no zombie."""
-        if self._child is not None and self._child.poll() is not None:
-            self._child = None
-
 
 def _alive(record: KeeperRecord) -> psutil.Process | None:
-    """The process of a keeper, if it still runs."""
     return running(record.pid, record.began)
 
 
 def _end(record: KeeperRecord) -> None:
-    """End a keeper."""
     process = _alive(record)
     if process is not None and end_process(process, _END_PATIENCE):
         log.warning("the keeper with the process id %d did not end and was killed", record.pid)
-
-
-def _tail(path: Path) -> str:
-    return path.read_bytes()[-_TAIL:].decode(errors="replace").strip() or "nothing"

@@ -196,7 +196,10 @@ def _broker(order: KeeperOrder, root: Path, before: KeeperRecord | None) -> Brok
     had = known.port if known is not None else 0
     tenants_had = (before.entrance if before is not None else None) or 0
     password = (known.password if known else None) or secrets.token_urlsafe()
-    _await_free((_HERE, had), (order.listen, tenants_had))
+    # A broker may still be ending whose keeper was killed.
+    deadline = time.monotonic() + _TAKE_PATIENCE
+    while _any_taken((_HERE, had), (order.listen, tenants_had)) and time.monotonic() < deadline:
+        time.sleep(0.1)
     broker = _started(order, root, password, had, tenants_had)
     _tell_moved("Braid itself", had, broker.address(BROKER_USER).port)
     _tell_moved("tenants", tenants_had, broker.entrance.port if broker.entrance is not None else 0)
@@ -208,9 +211,7 @@ def _started(order: KeeperOrder, root: Path, password: str, had: int, tenants_ha
     left = _ATTEMPTS
     while True:
         port = first_free(_HERE, had)
-        door = first_free(
-            order.listen, *(wanted_port for wanted_port in (tenants_had, MQTT_PORT) if wanted_port != port)
-        )
+        door = first_free(order.listen, *(number for number in (tenants_had, MQTT_PORT) if number != port))
         entrance = Entrance(folder=root / "access", host=order.listen, port=door) if order.entrance else None
         try:
             return start_broker(root / "broker", {BROKER_USER: password}, entrance=entrance, host=_HERE, port=port)
@@ -218,13 +219,6 @@ def _started(order: KeeperOrder, root: Path, password: str, had: int, tenants_ha
             left -= 1
             if not left or not _any_taken((_HERE, port), (order.listen, door)):
                 raise
-
-
-def _await_free(*places: tuple[str, int]) -> None:
-    """Wait a while for ports that are in use: a broker may still be ending whose keeper was killed."""
-    deadline = time.monotonic() + _TAKE_PATIENCE
-    while _any_taken(*places) and time.monotonic() < deadline:
-        time.sleep(0.1)
 
 
 def _any_taken(*places: tuple[str, int]) -> bool:

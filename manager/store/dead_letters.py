@@ -9,8 +9,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from pydantic import AfterValidator, Field
 from sqlalchemy import ColumnElement, Exists, Select, Text, cast, delete, exists, func, select, true, tuple_
 from sqlmodel import Session, col
 
@@ -43,6 +44,9 @@ _GROUP = (col(DeadLetterRow.instance), col(DeadLetterRow.reason))
 _UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == _LETTER)
 """True for a letter that is fed to its task, until the task has taken it."""
 
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+# Error messages can quote null characters, which not all databases store.
+_Plain = Annotated[str, AfterValidator(lambda text: text.replace("\x00", "\ufffd"))]
 Readers = Mapping[str, Sequence[str]]
 """The dataflows that an instance serves, by tenant."""
 
@@ -51,16 +55,16 @@ Readers = Mapping[str, Sequence[str]]
 class Letter:
     """A dead letter as it arrived."""
 
-    instance: int
-    port: str
-    batch: int
-    first: int = 0
+    instance: _Count
+    port: _Plain
+    batch: _Count
+    first: _Count = 0
     """The position of its first event among all that the batch could not process."""
-    reason: str
-    events: Sequence[Any]
-    owner: str = ""
+    reason: _Plain
+    events: list[Any]
+    owner: _Plain = ""
     """The owner of the published code that failed."""
-    traceback: str = ""
+    traceback: _Plain = ""
     """For that owner only."""
 
     @property
@@ -102,7 +106,7 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
             port=letter.port,
             batch=letter.batch,
             reason=letter.reason,
-            events=list(letter.events),
+            events=letter.events,
             digest=digest,
             size=letter.size,
             owner=letter.owner if letter.traceback else None,
@@ -112,8 +116,8 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
     ]
     session.add_all(rows)
     session.flush()
-    read_by = {row.instance: readers.get(row.instance) for row in rows}
-    users = {instance: found or _last_readers(session, instance) for instance, found in read_by.items()}
+    instances = {row.instance for row in rows}
+    users = {instance: readers.get(instance) or _last_readers(session, instance) for instance in instances}
     session.add_all(
         DeadLetterReaderRow(letter=row.id or 0, tenant=tenant, dataflows=list(dataflows))
         for row in rows
@@ -153,19 +157,11 @@ def groups_of(tenant: str | None, dataflow: str | None) -> Select[int | None, in
     return wanted.group_by(*_GROUP).order_by(newest.desc())
 
 
-def discard(
-    session: Session,
-    tenant: str | None,
-    *,
-    letter: int | None = None,
-    alike: bool = False,
-    dataflow: str | None = None,
-) -> int:
-    """Discard a letter or its group, or all letters of a dataflow, for one tenant or for all; return the number."""
-    found = letters_of(tenant, dataflow, letter, alike=alike)
-    discarded = list(session.scalars(found.with_only_columns(_LETTER)))
+def discard(session: Session, tenant: str | None, letters: Select[DeadLetterRow]) -> int:
+    """Discard letters that `letters_of` selects, for one tenant or for all; return the number."""
+    discarded = list(session.scalars(letters.with_only_columns(_LETTER)))
+    theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]
     for part in _parts(discarded):
-        theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]
         session.execute(delete(DeadLetterReaderRow).where(_OF.in_(part), *theirs))
         session.execute(delete(DeadLetterRow).where(_LETTER.in_(part), ~_read_by()))
     return len(discarded)
@@ -215,20 +211,19 @@ def _last_readers(session: Session, instance: int) -> Readers:
     removed_at = col(DataflowRow.removed)
     wanted = select(col(DataflowRow.id), col(DataflowRow.tenant), removed_at, col(DataflowRow.instances))
     wanted = wanted.where(removed_at.is_not(None)).order_by(removed_at.desc()).limit(_LATELY_REMOVED)
-    rows = session.execute(wanted)
-    readers_of_it: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     moment: float | None = None
-    for dataflow, tenant, removed, instances in rows:
+    for dataflow, tenant, removed, instances in session.execute(wanted):
         if moment is not None and removed < moment:
             break
         if instance in instances:
             moment = removed
-            readers_of_it.setdefault(tenant, []).append(dataflow)
-    return readers_of_it
+            readers.setdefault(tenant, []).append(dataflow)
+    return readers
 
 
 def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
-    """Drop the oldest of some letters until the others are within the limits; return the number."""
+    """Drop the oldest letters until the others are within the limits; return the number."""
     kept = _oldest_kept(session, which, most, most_bytes)
     return _drop_where(session, which & (kept > _LETTER)) if kept else 0
 
@@ -267,8 +262,8 @@ def _oldest_kept(session: Session, which: ColumnElement[bool], most: int, most_b
 
 
 def _drop_where(session: Session, condition: ColumnElement[bool]) -> int:
-    of = col(DeadLetterRow.instance)
-    counted = session.execute(select(of, func.count()).where(condition).group_by(of)).all()
+    by_instance = col(DeadLetterRow.instance)
+    counted = session.execute(select(by_instance, func.count()).where(condition).group_by(by_instance)).all()
     for instance, count in counted:
         row = session.get(DeadLetterDropRow, instance) or DeadLetterDropRow(instance=instance, count=0)
         row.count += count

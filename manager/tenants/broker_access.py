@@ -32,6 +32,7 @@ _MOST_BYTES = 65_535
 """MQTT's limit for a topic."""
 _MOST_SLASHES = 200
 """Mosquitto's limit for a topic."""
+_MOST_SHOWN = 80
 _NO_CHARACTERS = frozenset({"Cc", "Cs"})
 """Unicode's categories of control characters and surrogates, which MQTT forbids."""
 
@@ -102,18 +103,13 @@ def access_list(grants: Mapping[str, Grant]) -> str:
     topic write city/street
     """
     # At mosquitto, # does not cover topics that begin with $.
-    own = _lines(OWN_USER, [("readwrite", "#"), ("readwrite", "$SYS/#")])
+    users = [(OWN_USER, ["readwrite #", "readwrite $SYS/#"])]
+    for _, granted in sorted(grants.items()):
+        reads, writes = (f"read {topic}" for topic in granted.reads), (f"write {topic}" for topic in granted.writes)
+        users.append((granted.user, [*reads, *writes]))
     return "\n".join(
-        [
-            own,
-            *(
-                _lines(
-                    granted.user,
-                    [*(("read", topic) for topic in granted.reads), *(("write", t) for t in granted.writes)],
-                )
-                for _, granted in sorted(grants.items())
-            ),
-        ]
+        "".join([f"user {user}\n", *(f"topic {permission}\n" for permission in permissions)])
+        for user, permissions in users
     )
 
 
@@ -180,12 +176,7 @@ def _is_no_character(character: str) -> bool:
 
 def _shown(name: str) -> str:
     """Return a name for an error message: escaped and shortened."""
-    most = 80
-    return ascii(name) if len(name) <= most else f"{name[:most]!a}..."
-
-
-def _lines(user: str, permissions: Iterable[tuple[str, str]]) -> str:
-    return "".join([f"user {user}\n", *(f"topic {access} {topic}\n" for access, topic in permissions)])
+    return ascii(name) if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]!a}..."
 
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f:]|^\s|\s$|^#|^$")

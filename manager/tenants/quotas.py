@@ -159,5 +159,5 @@ def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int, int]]
 
 def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:
     """What a tenant uses; its secrets and states are not in the database."""
-    found = session.execute(_USE, {"tenant": tenant, "since": now.timestamp() - MINUTE}).one()
-    return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in found._mapping.items()})  # noqa: SLF001 - the public name for it
+    counts = session.execute(_USE, {"tenant": tenant, "since": now.timestamp() - MINUTE}).mappings().one()
+    return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in counts.items()})

@@ -109,7 +109,7 @@ def _to_change(state: CommittedState, tenants: set[str], known: TenantStates) ->
         if transition.kind is not TransitionKind.DRAIN
         for job in transition.scope.jobs
     }
-    found: dict[JobId, dict[int, int]] = {}
+    changed: dict[JobId, dict[int, int]] = {}
     for job, placed in state.jobs.jobs.items():
         before = state.plans[job].state_bounds
         bounds: dict[int, int] = {
@@ -118,5 +118,5 @@ def _to_change(state: CommittedState, tenants: set[str], known: TenantStates) ->
             if instance in only and state.running.tasks[instance].inputs
         }
         if bounds != before and job not in changing and job not in known.silent:
-            found[job] = bounds
-    return found
+            changed[job] = bounds
+    return changed

@@ -69,8 +69,8 @@ def parse_key(text: str) -> tuple[str, str] | None:
     >>> parse_key("braid_00112233aabbccdd_short"), parse_key("")
     (None, None)
     """
-    found = _FORM.fullmatch(text)
-    return (found[1], found[2]) if found else None
+    parts = _FORM.fullmatch(text)
+    return (parts[1], parts[2]) if parts else None
 
 
 def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
@@ -81,11 +81,6 @@ def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
     [True, False]
     """
     return hmac.compare_digest(hash_secret(secret).encode(), hash.encode())
-
-
-def new_token() -> str:
-    """The token that stands for a key in a session; as hard to guess."""
-    return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def hash_secret(secret: str) -> str:
@@ -113,7 +108,7 @@ class Sessions(Base):
 
     def begin(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
         """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""
-        token, now = new_token(), time.time()
+        token, now = secrets.token_urlsafe(_SECRET_BYTES), time.time()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
             of_key = select(col(SessionRow.hash)).where(col(SessionRow.key) == caller.key)
@@ -198,26 +193,22 @@ class Administration(Base):
 
     def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
         """Set what a tenant may use; operators only."""
-        operators_only(caller)
-        begun = time.monotonic()
-        with self._store.write() as session:
-            row = tenant_row(session, tenant)
-            for name, most in quota.model_dump().items():
-                setattr(row, name, most)
-            session.add(row)
-            note(session, OperationKind.QUOTA, caller, tenant, begun)
-        return self._tenant(tenant)
+        return self._set(caller, tenant, OperationKind.QUOTA, **quota.model_dump())
 
     def set_publishing(self, caller: Caller, tenant: str, form: PublishingForm) -> TenantAnswer:
         """Set whether a tenant may publish code; operators only. What it has published stays."""
+        why = "may publish code" if form.code else "may not publish code"
+        return self._set(caller, tenant, OperationKind.PUBLISHING, why, publishes=form.code)
+
+    def _set(self, caller: Caller, tenant: str, kind: OperationKind, why: str = "", **columns: int) -> TenantAnswer:
         operators_only(caller)
         begun = time.monotonic()
         with self._store.write() as session:
             row = tenant_row(session, tenant)
-            row.publishes = form.code
+            for name, value in columns.items():
+                setattr(row, name, value)
             session.add(row)
-            why = "may publish code" if form.code else "may not publish code"
-            note(session, OperationKind.PUBLISHING, caller, tenant, begun, why)
+            note(session, kind, caller, tenant, begun, why)
         return self._tenant(tenant)
 
     def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
@@ -301,6 +292,7 @@ class Administration(Base):
             return self._answer(session, self._state_sizes(), session.get_one(TenantRow, name))
 
     def _answer(self, session: Session, states: Mapping[str, int] | None, row: TenantRow) -> TenantAnswer:
+        until = row.quarantined_until
         state_mb = None if states is None else states.get(row.name, 0) // 1_000_000
         kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
         return TenantAnswer(
@@ -309,7 +301,7 @@ class Administration(Base):
             uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
             created=moment(row.created),
             publishes_code=row.publishes,
-            quarantined_until=_still(row.quarantined_until),
+            quarantined_until=moment(until) if until is not None and time.time() < until else None,
         )
 
     def _state_sizes(self) -> Mapping[str, int] | None:
@@ -326,19 +318,14 @@ class Administration(Base):
         return made
 
 
-def _still(until: float | None) -> datetime | None:
-    """The end of a quarantine that is not over."""
-    return moment(until) if until is not None and time.time() < until else None
-
-
 def _key(row: KeyRow) -> KeyAnswer:
     return KeyAnswer.model_validate(row, from_attributes=True)
 
 
 def _check_topics(session: Session, tenant: str) -> None:
     """Refuse a tenant by whose name a topic begins that feeds a source of another."""
-    of = table_of(SourceRow).c
-    for source, connection in session.execute(select(of.name, of.connection)):
+    columns = table_of(SourceRow).c
+    for source, connection in session.execute(select(columns.name, columns.connection)):
         topic = connection.get("topic", "")
         if topic.partition("/")[0] == tenant:
             raise Conflict(

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manager.answers.jobs import JobFigures
 from manager.observations.figures import (
     _WINDOW,
     SPACING,
-    JobFigures,
     figures_of,
     output_latency,
     remembered,

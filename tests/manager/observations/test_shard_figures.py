@@ -1,6 +1,7 @@
 """The figures of shards, from the counters of two moments."""
 
-from manager.observations.figures import ShardFigures, group_events, shard_figures
+from manager.answers.jobs import ShardFigures
+from manager.observations.figures import group_events, shard_figures
 from manager.observations.reports import Measured
 
 BEFORE = Measured(at=0.0, shards={0: 10**9}, groups={1: 100, 2: 100})

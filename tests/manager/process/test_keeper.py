@@ -133,8 +133,7 @@ def test_tenants_have_an_entrance_of_their_own(entrance: KeeperOrder) -> None:
     """Where access is kept, the broker listens for them on a second port, and reads the lists again when asked."""
     made = KeeperHandle(entrance)
     made.reload()
-    made.start()
-    assert made.entrance not in {None, made.address.port}
+    assert made.start().entrance not in {None, made.address.port}
     made.reload()
     assert connects(made)
     made.stop()
@@ -274,11 +273,9 @@ def test_who_is_quicker_gets_the_port(entrance: KeeperOrder, standard: int, monk
 def test_the_ports_of_a_keeper_are_written_down_in_its_root(entrance: KeeperOrder) -> None:
     """The next one takes them from there, after an end as after a kill."""
     made = KeeperHandle(entrance)
-    made.start()
-    before = made.address, made.entrance
+    before = made.start().entrance, made.address
     made.stop()
-    made.start()
-    assert before == (made.address, made.entrance)
+    assert before == (made.start().entrance, made.address)
     processes = below(made)
     made.leave()
     processes[0].kill()
@@ -286,6 +283,5 @@ def test_the_ports_of_a_keeper_are_written_down_in_its_root(entrance: KeeperOrde
     # It buries the process that it started.
     made.stop()
     other = KeeperHandle(entrance)
-    other.start()
-    assert before == (other.address, other.entrance)
+    assert before == (other.start().entrance, other.address)
     other.stop()

@@ -3,7 +3,7 @@
 import itertools
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from pydantic import SecretStr
 
 from manager.client import Client
 from manager.process import doctor
-from manager.process.doctor import SLOW_SYNC, FindingState, copies_reach, service_clock, synced_writes
+from manager.process.doctor import SLOW_SYNC, Finding, FindingState, copies_reach, service_clock, synced_writes
 from manager.settings import ClientSettings, Settings
 from tests.manager.client.scripted_service import URL, Service, page, refusal
 
 NOW = 1_800_000_000.0
+ServiceCheck = Callable[[ClientSettings, Settings], Finding]
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_a_service_without_a_date_is_not_compared(
 
 @pytest.mark.parametrize("check", [service_clock, copies_reach])
 def test_a_service_that_does_not_answer_is_reported_if_it_was_named(
-    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, check: doctor.ServiceCheck
+    settings: Settings, client: ClientSettings, monkeypatch: pytest.MonkeyPatch, check: ServiceCheck
 ) -> None:
     """Without a name the one of this machine is asked, which need not be there."""
 
