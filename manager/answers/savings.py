@@ -39,8 +39,8 @@ class SavedAnswer(Answer):
     """What sharing and packing saved. Both together are what running alone would have used beyond what was used."""
 
     work_by_sharing: float | None = None
-    """The part of the tasks' work, between 0 and 1, that sharing saved: a task that several dataflows use runs once,
-    not once for each. Measured; None if no work was shared."""
+    """The part of the tasks' work, between 0 and 1, that sharing saved: a task that several dataflows use runs once.
+    Measured; None if no work was shared."""
     cores_by_sharing: CpuAnswer | None = None
     """That work in cores; None if no work was shared."""
     cores_by_packing: EstimateAnswer
@@ -140,6 +140,11 @@ class BillAmount(Answer):
     amount: Amount | None = None
     """None if the operator has set no price."""
 
+    @property
+    def money(self) -> str:
+        """The amount as text; empty without a price."""
+        return "" if self.amount is None else f"{self.amount:f}"
+
 
 class BillLine(Answer):
     """The costs of one dataflow, or of all dataflows of a tenant."""
@@ -219,7 +224,7 @@ def _rows(bill: BillAnswer) -> Iterator[tuple[str, ...]]:
     when = (bill.since.isoformat(), bill.until.isoformat(), "yes" if bill.complete else "no")
     for line in bill.dataflows:
         whose = ("dataflow", line.tenant, line.dataflow or "", line.name)
-        yield (*when, *whose, *_paid(line.pays, bill), str(line.most.cpu_ns), _money(line.most))
+        yield (*when, *whose, *_paid(line.pays, bill), str(line.most.cpu_ns), line.most.money)
     if bill.whole is not None:
         for kind, amount in (("others", bill.whole.others), ("overhead", bill.whole.overhead)):
             if kind == "overhead" or amount.cpu_ns:
@@ -227,8 +232,4 @@ def _rows(bill: BillAnswer) -> Iterator[tuple[str, ...]]:
 
 
 def _paid(amount: BillAmount, bill: BillAnswer) -> tuple[str, ...]:
-    return (str(amount.cpu_ns), f"{amount.core_hours:f}", _money(amount), bill.currency)
-
-
-def _money(amount: BillAmount) -> str:
-    return "" if amount.amount is None else f"{amount.amount:f}"
+    return (str(amount.cpu_ns), f"{amount.core_hours:f}", amount.money, bill.currency)

@@ -204,14 +204,14 @@ def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
     yield from _savings(known)
 
 
-def families(found: Iterable[MetricSample]) -> list[Family]:
+def families(samples: Iterable[MetricSample]) -> list[Family]:
     """Group samples by metric, in the form that Prometheus' client writes."""
     made: dict[str, Family] = {}
-    for metric, labels, value in found:
+    for metric, labels, value in samples:
         if isinstance(value, Delays):
-            made[metric.name] = HistogramMetricFamily(
-                metric.name, metric.about, buckets=_buckets(value), sum_value=value.seconds
-            )
+            bounds = (f"{bound:g}" if math.isfinite(bound) else "+Inf" for bound in DELAY_BOUNDS)
+            buckets = list(zip(bounds, accumulate(value.counts), strict=True))
+            made[metric.name] = HistogramMetricFamily(metric.name, metric.about, buckets, value.seconds)
             continue
         family = made.get(metric.name)
         if family is None:
@@ -219,13 +219,6 @@ def families(found: Iterable[MetricSample]) -> list[Family]:
             family = made[metric.name] = kind(metric.name, metric.about, labels=metric.labels)
         family.add_metric(labels, value)  # type: ignore[attr-defined]  # both classes have it, but not their base
     return list(made.values())
-
-
-def _buckets(delays: Delays) -> list[tuple[str, int]]:
-    return [
-        (f"{bound:g}" if math.isfinite(bound) else "+Inf", count)
-        for bound, count in zip(DELAY_BOUNDS, accumulate(delays.counts), strict=True)
-    ]
 
 
 def _committed(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
@@ -294,8 +287,8 @@ def _machines(known: MetricsSnapshot) -> Iterator[MetricSample]:
 
 def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
     states = Counter(_state(known.jobs.get(str(job))) for job in state.plans)
-    for each in ("awaited", *JobState):
-        yield MetricSample(metrics.JOB_COUNT, (str(each),), states[str(each)])
+    for state_name in map(str, ("awaited", *JobState)):
+        yield MetricSample(metrics.JOB_COUNT, (state_name,), states[state_name])
     for job in islice(sorted(state.plans), MOST_JOB_SAMPLES):
         name, placed, seen = str(job), state.jobs.jobs.get(job), known.jobs.get(str(job))
         yield MetricSample(metrics.JOB_UP, (name, state.plans[job].host), _state(seen) == JobState.RUNNING)

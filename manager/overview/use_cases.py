@@ -56,34 +56,30 @@ class Overview(Base):
             uses = Counter(instance for dataflow in own for instance in dataflow.instances)
             types = {instance: tasks[instance].type for instance in uses}
             bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
-        seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
+        seen = {job: report for job in jobs if (report := self._seeing.job(job)) is not None}
         driven = self._tools.activity() if caller.is_operator else None
         if driven is not None:
             # The reconciler keeps count: to find the states of ten thousand takes 0.4 s.
             states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}
         else:
             states = self._states([dataflow.id for dataflow in own], seen)
+        submitted = counted(types[instance] for instance in uses.elements())
         return OverviewAnswer(
             dataflows=states,
             tasks_submitted=sum(len(dataflow.task_ids) for dataflow in own),
             tasks_running=len(uses),
-            submitted_by_kind=_by_kind(types[instance] for instance in uses.elements()),
-            running_by_kind=_by_kind(types.values()),
+            submitted_by_kind=KindsAnswer.model_validate(submitted, from_attributes=True),
+            running_by_kind=KindsAnswer.model_validate(counted(types.values()), from_attributes=True),
             jobs=_jobs(jobs, seen, bridges) if caller.is_operator else None,
         )
 
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
         hosts = {host.host: host for host in self._seeing.hosts()}
-        counted: Counter[DataflowState] = Counter()
+        states: Counter[DataflowState] = Counter()
         for known in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
             needed = {need.job: seen[need.job] for need in known.needs if need.job in seen}
-            counted[DataflowState.DRAINING if known.drains else find(known.needs, needed, hosts).state] += 1
-        return {state: counted[state] for state in DataflowState if counted[state]}
-
-
-def _by_kind(types: Iterable[AnyTaskType]) -> KindsAnswer:
-    found = counted(types)
-    return KindsAnswer(sources=found.sources, steps=found.steps, outputs=found.outputs)
+            states[DataflowState.DRAINING if known.drains else find(known.needs, needed, hosts).state] += 1
+        return {state: states[state] for state in DataflowState if states[state]}
 
 
 def _jobs(jobs: Iterable[str], seen: dict[str, JobSeen], bridges: int) -> JobsOverview:
@@ -141,21 +137,21 @@ class TaskTypes(Base):
         """The installed types, by name, or the one of that name, which may be in a namespace."""
         catalogue = self._tools.catalogue
         if name is not None:
-            found = catalogue.find(name)
-            return Page(items=() if found is None else (_answer(found),))
+            named = catalogue.find(name)
+            return Page(items=() if named is None else (_answer(named),))
         return by_name(catalogue.types, paging, lambda type_name: _answer(catalogue.types[type_name]))
 
 
-def _answer(found: AnyTaskType) -> TaskTypeAnswer:
-    fixed = found.ports is None
+def _answer(task_type: AnyTaskType) -> TaskTypeAnswer:
+    fixed = task_type.ports is None
     return TaskTypeAnswer(
-        name=found.name,
-        version=found.version,
-        summary=found.summary,
-        inputs=found.inputs if fixed else None,
-        outputs=found.outputs if fixed else None,
-        state=found.state,
-        config=found.config.model_json_schema(),
+        name=task_type.name,
+        version=task_type.version,
+        summary=task_type.summary,
+        inputs=task_type.inputs if fixed else None,
+        outputs=task_type.outputs if fixed else None,
+        state=task_type.state,
+        config=task_type.config.model_json_schema(),
     )
 
 

@@ -48,14 +48,14 @@ class Amounts:
 
 def amounts(measured: int, lines: Mapping[Line, int], price: float) -> Amounts:
     """Convert nanoseconds to money, for the measured whole and for each line; `price` is that of a core hour."""
-    each = rate(price)
+    per = rate(price)
     overhead = measured - sum(lines.values())
-    whole, floors = round(measured * each), {line: math.floor(cpu * each) for line, cpu in lines.items()}
-    kept = math.floor(overhead * each)
+    whole, floors = round(measured * per), {line: math.floor(cpu * per) for line, cpu in lines.items()}
+    kept = math.floor(overhead * per)
     left = whole - kept - sum(floors.values())
     lost: list[tuple[Fraction, Line | None]] = [
-        (overhead * each - kept, None),
-        *((cpu * each - floors[line], line) for line, cpu in lines.items()),
+        (overhead * per - kept, None),
+        *((cpu * per - floors[line], line) for line, cpu in lines.items()),
     ]
     lost.sort(key=lambda entry: entry[0], reverse=True)
     for _, equals in groupby(lost, key=lambda entry: entry[0]):

@@ -11,7 +11,6 @@ import typer
 from rich.console import RenderableType
 
 from manager.answers.savings import (
-    BillAmount,
     BillAnswer,
     BillLine,
     CpuAnswer,
@@ -192,7 +191,7 @@ def _tables(answer: BillAnswer) -> Iterator[RenderableType]:
         # The sum includes tenants that are not shown.
         others = [("(others)", whole.others)] if whole.others.cpu_ns else []
         for name, amount in (*others, ("(overhead)", whole.overhead), ("(measured)", whole.measured)):
-            rows.append((name, f"{amount.core_hours:f}", None, _money(amount)))
+            rows.append((name, f"{amount.core_hours:f}", None, amount.money))
     yield _priced(answer, "tenant", *columns, rows=rows, empty="nothing metered")
     if answer.dataflows:
         own = [(line.tenant, line.dataflow, line.name, *_line(line)) for line in answer.dataflows]
@@ -200,8 +199,4 @@ def _tables(answer: BillAnswer) -> Iterator[RenderableType]:
 
 
 def _line(line: BillLine) -> tuple[object, ...]:
-    return (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}", _money(line.pays))
-
-
-def _money(amount: BillAmount) -> str:
-    return "" if amount.amount is None else f"{amount.amount:f}"
+    return (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}", line.pays.money)

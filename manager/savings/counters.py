@@ -7,6 +7,7 @@ so it does not count. All later growth counts once.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from engine.host.cpu_meter import DRIVER, JVM, WORKER
@@ -81,7 +82,7 @@ def counters(  # noqa: PLR0913 - the last counters, the new reports, and the tim
         at=at,
         since=at if before is None else before.since,
         hosts={**(before.hosts if before is not None else {}), **{host.host: host.cpu for host in hosts if host.cpu}},
-        jobs={name: found for name in there if (found := reported.get(name) or kept.get(name)) is not None},
+        jobs={name: last for name in there if (last := reported.get(name) or kept.get(name)) is not None},
         broker=broker or (before.broker if before is not None else None),
     )
 
@@ -91,8 +92,12 @@ def growth(before: Counters, after: Counters) -> CounterGrowth:
     cpu, tasks, entered = Counter[str](), Counter[int](), dict[str, int]()
     for host, parts in after.hosts.items():
         cpu.update(_parts(before.hosts.get(host), parts))
-    if after.broker is not None:
-        cpu[BROKER] += _of_broker(before.broker, after.broker)
+    if before.broker is not None and after.broker is not None:
+        old, new = before.broker, after.broker
+        restarted = (old.pid, old.began) != (new.pid, new.began)
+        cpu[BROKER] += max(0, _nanoseconds(new.seconds) - (0 if restarted else _nanoseconds(old.seconds)))
+    elif after.broker is not None:
+        cpu[BROKER] = 0
     batches: dict[str, int] = {}
     for job, last in after.jobs.items():
         base = _base(before.jobs.get(job), last, since=after.since)
@@ -121,18 +126,11 @@ def _parts(before: Mapping[str, float] | None, after: Mapping[str, float]) -> di
         before = after
     elif any(after.get(part, 0.0) < seconds for part, seconds in before.items()):
         before = {}
-    found = Counter[str]()
+    grown = Counter[str]()
     for part, seconds in after.items():
         # Other processes of a host count as workers.
-        found[part if part in CPU_PARTS else WORKER] += _nanoseconds(seconds) - _nanoseconds(before.get(part, 0.0))
-    return dict(found)
-
-
-def _of_broker(before: BrokerCpu | None, after: BrokerCpu) -> int:
-    if before is None:
-        return 0
-    same = (before.pid, before.began) == (after.pid, after.began)
-    return max(0, _nanoseconds(after.seconds) - (_nanoseconds(before.seconds) if same else 0))
+        grown[part if part in CPU_PARTS else WORKER] += _nanoseconds(seconds) - _nanoseconds(before.get(part, 0.0))
+    return dict(grown)
 
 
 def _base(before: Measured | None, last: Measured, *, since: float) -> Measured | None:
@@ -198,10 +196,10 @@ def usage_of(running: RunningSnapshot) -> Usage:
     jobs: dict[str, list[str]] = {}
     homes: dict[str, frozenset[str]] = {}
     streams: dict[str, frozenset[str]] = {}
-    for submitted in sorted(running.dataflows.values(), key=lambda each: each.id):
+    for submitted in sorted(running.dataflows.values(), key=attrgetter("id")):
         dataflow = public_id(submitted.id)
         tenants[dataflow] = submitted.tenant
-        working = [each for each in set(submitted.instances) if running.tasks[each].inputs]
+        working = [instance for instance in set(submitted.instances) if running.tasks[instance].inputs]
         for instance in working:
             tasks.setdefault(instance, []).append(dataflow)
         homes[dataflow] = frozenset(str(running.jobs.homes[instance].job) for instance in working)

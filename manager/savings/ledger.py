@@ -6,13 +6,14 @@ so a retry counts nothing twice. Only the leading manager writes.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import reduce
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import delete, select
+from sqlalchemy import Column, ColumnElement, delete, select
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from sqlmodel import Session
 
 from manager.answers.savings import CpuAnswer, EstimateAnswer, PointAnswer, SavedAnswer, ShareAnswer, WholeAnswer
@@ -25,6 +26,9 @@ N = TypeVar("N", str, tuple[str, str])
 MINUTE, HOUR = 60, 3_600
 KEPT = 2 * HOUR
 """Seconds for which minutes are kept."""
+Columns = ReadOnlyColumnCollection[str, Column[Any]]
+_WHOLES: Columns = table_of(MeteredRow).c
+_SHARES: Columns = table_of(MeteredTenantRow).c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,49 +48,29 @@ def write(session: Session, leader: str, minutes: Iterable[Minute]) -> bool:
         if session.get(MeteredRow, (MINUTE, minute.at, leadership.term)) is None:
             _add(session, MINUTE, minute.at, leadership.term, minute.settled)
             _add(session, HOUR, minute.at - minute.at % HOUR, 0, minute.settled)
-            for rows in (MeteredRow, MeteredTenantRow):
-                columns = table_of(rows).c
-                session.execute(
-                    delete(rows).where(columns.span == MINUTE, columns.at < minute.at - KEPT),
-                    execution_options={"synchronize_session": False},
-                )
+            for rows, columns in ((MeteredRow, _WHOLES), (MeteredTenantRow, _SHARES)):
+                old = delete(rows).where(columns.span == MINUTE, columns.at < minute.at - KEPT)
+                session.execute(old, execution_options={"synchronize_session": False})
     return True
 
 
 def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -> None:
     row = session.get(MeteredRow, (span, at, term))
     added = (Whole() if row is None else _whole(row)).plus(settled)
-    session.merge(
-        MeteredRow(
-            span=span,
-            at=at,
-            term=term,
-            seconds=added.seconds,
-            cpu=dict(added.cpu),
-            overhead=added.overhead,
-            launched=list(added.launched),
-            packed=list(added.packed),
-            work=added.work.done,
-            work_alone=added.work.alone,
-        )
-    )
-    of = table_of(MeteredTenantRow).c
-    here = select(MeteredTenantRow).where(of.span == span, of.at == at, of.term == term)
+    work = {"work": added.work.done, "work_alone": added.work.alone}
+    session.merge(MeteredRow(span=span, at=at, term=term, **asdict(added) | work))
+    here = select(MeteredTenantRow).where(_SHARES.span == span, _SHARES.at == at, _SHARES.term == term)
     rows = {share_row.tenant: share_row for share_row in session.scalars(here)}
-    shares: dict[str, dict[str, list[int]]] = {tenant: dict(known.dataflows) for tenant, known in rows.items()}
-    changed = set[str]()
+    changed: dict[str, dict[str, list[int]]] = {}
     for dataflow, share in settled.shares.items():
-        dataflows = shares.setdefault(share.tenant, {})
+        known = rows.get(share.tenant)
+        dataflows = changed.setdefault(share.tenant, {} if known is None else dict(known.dataflows))
         dataflows[dataflow] = _sum(
             [dataflows.get(dataflow, _NOTHING), [share.cpu, *share.alone, *share.saving, *share.work]]
         )
-        changed.add(share.tenant)
-    for tenant in sorted(changed):
-        known = rows.get(tenant)
-        if known is None:
-            known = MeteredTenantRow(span=span, at=at, term=term, tenant=tenant, took=[], dataflows={})
-            session.add(known)
-        known.dataflows, known.took = shares[tenant], _sum(shares[tenant].values())
+    for tenant, dataflows in sorted(changed.items()):
+        took = _sum(dataflows.values())
+        session.merge(MeteredTenantRow(span=span, at=at, term=term, tenant=tenant, took=took, dataflows=dataflows))
     session.flush()
 
 
@@ -104,58 +88,55 @@ NO_SHARE = MeteredShare()
 
 def whole(session: Session, span: int, since: int, until: int) -> Whole:
     """Add up the totals of the minutes or hours that begin in an interval."""
-    of = table_of(MeteredRow).c
-    rows = session.scalars(select(MeteredRow).where(of.span == span, of.at >= since, of.at < until))
-    return reduce(Whole.plus, map(_whole, rows), Whole())
+    return reduce(Whole.plus, (one for _, one in whole_series(session, span, since, until)), Whole())
 
 
 def of_tenants(session: Session, span: int, since: int, until: int) -> dict[str, MeteredShare]:
     """Return the shares of all tenants that have any."""
-    of = table_of(MeteredTenantRow).c
-    wanted = select(of.tenant, of.took).where(of.span == span, of.at >= since, of.at < until)
+    wanted = select(_SHARES.tenant, _SHARES.took).where(*_within(_SHARES, span, since, until))
     return _added((tenant, took) for tenant, took in session.execute(wanted))
 
 
 def of_dataflows(session: Session, span: int, since: int, until: int, tenant: str) -> dict[str, MeteredShare]:
     """Return the shares of a tenant's dataflows, including removed ones."""
-    of = table_of(MeteredTenantRow).c
-    wanted = select(of.dataflows).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
+    wanted = select(_SHARES.dataflows).where(*_within(_SHARES, span, since, until), _SHARES.tenant == tenant)
     return _added(took for dataflows in session.scalars(wanted) for took in dataflows.items())
 
 
 def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], MeteredShare]:
     """Return the shares of all dataflows of all tenants, including removed ones."""
-    of = table_of(MeteredTenantRow).c
-    wanted = select(of.tenant, of.dataflows).where(of.span == span, of.at >= since, of.at < until)
+    wanted = select(_SHARES.tenant, _SHARES.dataflows).where(*_within(_SHARES, span, since, until))
     rows = session.execute(wanted, execution_options={"yield_per": 500})
     return _added(((tenant, dataflow), took) for tenant, dataflows in rows for dataflow, took in dataflows.items())
 
 
 def whole_series(session: Session, span: int, since: int, until: int) -> list[tuple[int, Whole]]:
     """Return the totals of each minute or hour that begins in an interval, with its beginning."""
-    of = table_of(MeteredRow).c
-    wanted = select(MeteredRow).where(of.span == span, of.at >= since, of.at < until).order_by(of.at)
+    wanted = select(MeteredRow).where(*_within(_WHOLES, span, since, until)).order_by(_WHOLES.at)
     return [(row.at, _whole(row)) for row in session.scalars(wanted)]
 
 
 def tenant_series(session: Session, span: int, since: int, until: int, tenant: str) -> list[tuple[int, MeteredShare]]:
     """Return a tenant's share in each minute or hour that begins in an interval, with its beginning."""
-    of = table_of(MeteredTenantRow).c
-    wanted = select(of.at, of.took).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
-    return [(at, _took(took)) for at, took in session.execute(wanted.order_by(of.at))]
+    wanted = select(_SHARES.at, _SHARES.took).where(*_within(_SHARES, span, since, until), _SHARES.tenant == tenant)
+    return [(at, _took(took)) for at, took in session.execute(wanted.order_by(_SHARES.at))]
 
 
 def metered_since(session: Session, at: int) -> bool:
     """Return true if something was metered at or after a time, so that everything before it is final."""
-    of = table_of(MeteredRow).c
-    return session.scalar(select(of.at).where(of.span == HOUR, of.at >= at).limit(1)) is not None
+    wanted = select(_WHOLES.at).where(_WHOLES.span == HOUR, _WHOLES.at >= at)
+    return session.scalar(wanted.limit(1)) is not None
+
+
+def _within(columns: Columns, span: int, since: int, until: int) -> tuple[ColumnElement[bool], ...]:
+    return columns.span == span, columns.at >= since, columns.at < until
 
 
 def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, MeteredShare]:
-    found: dict[N, list[int]] = {}
+    sums: dict[N, list[int]] = {}
     for name, took in rows:
-        found[name] = _sum([found.get(name, _NOTHING), took])
-    return {name: _took(found[name]) for name in sorted(found)}
+        sums[name] = _sum([sums.get(name, _NOTHING), took])
+    return {name: _took(sums[name]) for name in sorted(sums)}
 
 
 def _took(values: list[int]) -> MeteredShare:
@@ -251,7 +232,7 @@ def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale
 
 
 def share_answers(
-    found: Mapping[str, MeteredShare], scale: AmountScale, *, tenant: str | None = None
+    shares: Mapping[str, MeteredShare], scale: AmountScale, *, tenant: str | None = None
 ) -> tuple[ShareAnswer, ...]:
     """Return the answers for the shares of tenants, or of the dataflows of one."""
     return tuple(
@@ -262,7 +243,7 @@ def share_answers(
             alone=scale.estimate(share.alone),
             saved=scale.saved(share.saved),
         )
-        for name, share in found.items()
+        for name, share in shares.items()
     )
 
 
@@ -343,11 +324,11 @@ def points(
 
 
 def _by_step(wanted: Steps, metered: Iterable[tuple[int, M]]) -> dict[int, M]:
-    found: dict[int, M] = {}
+    sums: dict[int, M] = {}
     for at, more in metered:
         begin = at - at % wanted.step
-        found[begin] = found[begin].plus(more) if begin in found else more
-    return found
+        sums[begin] = sums[begin].plus(more) if begin in sums else more
+    return sums
 
 
 def _up(seconds: int, unit: int) -> int:

@@ -153,10 +153,10 @@ def split(growth: CounterGrowth, before: Usage, after: Usage, *, pace: float) ->
         bridges=elapsed * len(usage.bridges),
         paused=elapsed * usage.paused,
         dataflows={
-            each: DataflowUsage(
-                tasks[each], batches[each], bridges[each], alone[each], *_alone(each, usage, growth, paces)
+            name: DataflowUsage(
+                tasks[name], batches[name], bridges[name], alone[name], *_alone(name, usage, growth, paces)
             )
-            for each in usage.homes
+            for name in usage.homes
         },
         tenants=usage.tenants,
         homes=usage.homes,
@@ -189,9 +189,9 @@ def combined(splits: Iterable[CostSplit]) -> CostSplit:
     )
 
 
-def _divide(amount: int, users: Users, found: "Counter[str]") -> None:
+def _divide(amount: int, users: Users, parts: "Counter[str]") -> None:
     for dataflow in users:
-        found[dataflow] += amount // len(users)
+        parts[dataflow] += amount // len(users)
 
 
 def _alone(dataflow: str, usage: Usage, growth: CounterGrowth, paces: float) -> tuple[int, int, int]:
@@ -282,7 +282,7 @@ def packed_groups(split: CostSplit, price: Price) -> list[list[str]]:
     work = {dataflow: taken.tasks_alone / span for dataflow, taken in split.dataflows.items() if taken.most_alone}
     loads: list[float] = []
     groups: list[list[str]] = []
-    for dataflow in sorted(work, key=lambda each: (-work[each], each)):
+    for dataflow in sorted(work, key=lambda name: (-work[name], name)):
         place = next((at for at, load in enumerate(loads) if costs.fits(load + work[dataflow])), None)
         if place is None:
             loads.append(work[dataflow])
@@ -317,7 +317,8 @@ def _batches(split: CostSplit, at: int, group: Sequence[str]) -> int:
     alone = sum(split.dataflows[dataflow][at] for dataflow in group)
     if len(group) == 1:
         return alone
-    done = [split.batches.get(job, 0) for job in frozenset[str]().union(*(split.homes[each] for each in group))]
+    jobs = frozenset[str]().union(*(split.homes[dataflow] for dataflow in group))
+    done = [split.batches.get(job, 0) for job in jobs]
     return min(alone, sum(done) * PART, int(max(split.paces, *done, 0) * PART))
 
 
@@ -457,7 +458,7 @@ def settle(split: CostSplit, price: Price) -> Settlement:
         cpu=split.cpu,
         shares=shares,
         overhead=sum(split.cpu.values()) - sum(share.cpu for share in shares.values()),
-        launched=baseline(split, likely, extremes, [[each] for each in split.dataflows]),
+        launched=baseline(split, likely, extremes, [[dataflow] for dataflow in split.dataflows]),
         packed=baseline(split, likely, extremes, packed_groups(split, price)),
         work=Work(done=split.tasks, alone=sum(taken.tasks_alone for taken in split.dataflows.values())),
     )

@@ -29,9 +29,12 @@ from manager.savings.ledger import (
     steps,
     whole_answer,
 )
+from manager.store.dead_letters import parts
 from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, moment, tenant_row
 from merge import Basis, Instance, MeasuredCosts, estimated
+
+_DATAFLOWS = table_of(DataflowRow).c
 
 
 def saving(
@@ -54,7 +57,7 @@ def saving(
             reused[estimate.basis] += 1
     shares = saved > 0.0
     return Saving(
-        tasks=sum(each is not None for each in instances),
+        tasks=sum(instance is not None for instance in instances),
         of_tasks=len(instances),
         work_by_sharing=round(saved / whole, 6) if shares else None,
         cores_by_sharing=round(saved, 6) if shares else None,
@@ -164,15 +167,10 @@ def _asked_for(caller: Caller, tenant: str | None) -> str | None:
 
 def _owner(session: Session, dataflow: str, tenant: str | None) -> str:
     """Whose a dataflow is, which may be removed; refused where it is not that tenant's."""
-    of = table_of(DataflowRow).c
-    owner = session.scalar(select(of.tenant).where(of.id == dataflow))
+    owner = session.scalar(select(_DATAFLOWS.tenant).where(_DATAFLOWS.id == dataflow))
     if owner is None or tenant not in {None, owner}:
         raise NotFound("dataflow", dataflow)
     return str(owner)
-
-
-_AT_ONCE = 500
-"""Of so many dataflows the names are read at once."""
 
 
 class Bills(Base):
@@ -215,9 +213,5 @@ class Bills(Base):
 
 
 def _names(session: Session, dataflows: list[str]) -> dict[str, str]:
-    of = table_of(DataflowRow).c
-    found: dict[str, str] = {}
-    for begin in range(0, len(dataflows), _AT_ONCE):
-        some = select(of.id, of.name).where(of.id.in_(dataflows[begin : begin + _AT_ONCE]))
-        found.update((dataflow, name) for dataflow, name in session.execute(some))
-    return found
+    some = (select(_DATAFLOWS.id, _DATAFLOWS.name).where(_DATAFLOWS.id.in_(part)) for part in parts(dataflows))
+    return {dataflow: name for wanted in some for dataflow, name in session.execute(wanted)}

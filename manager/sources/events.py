@@ -76,15 +76,9 @@ def _lines(body: bytes, problems: list[FieldError]) -> tuple[Sequence[Any], Sequ
         try:
             items.append(parsed(line))
         except ValueError as error:
-            if len(problems) < MOST_REQUEST_PROBLEMS:
-                problems.append(
-                    FieldError(
-                        pointer=pointer(number - 1),
-                        code="not-json",
-                        message=f"line {number} is not JSON: {error}",
-                        remedy="send one JSON object a line",
-                    )
-                )
+            place, message = pointer(number - 1), f"line {number} is not JSON: {error}"
+            problem = FieldError(pointer=place, code="not-json", message=message, remedy="send one JSON object a line")
+            problems += [problem] if len(problems) < MOST_REQUEST_PROBLEMS else []
         else:
             numbers.append(number)
     return items, numbers

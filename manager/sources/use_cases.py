@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
-import pyarrow as pa
 from sqlalchemy import func, select
 from sqlmodel import Session, col
 
@@ -94,7 +93,7 @@ class Sources(Base):
             # One topic feeds one source, so that its owner is the only one to write there.
             if topic is not None:
                 self._check_name(topic, row.owner)
-                _check_free(topic, (known for known in state.sources.values() if known.topic == topic), row, caller)
+                _check_free(topic, state, row, caller)
             return TransitionScope(), None
 
         with self._committer.changing(decide) as (session, draft, *_):
@@ -120,12 +119,9 @@ class Sources(Base):
 
     def get(self, caller: Caller, name: str) -> SourceAnswer:
         """One source."""
-        full, hosts = _full(caller, name), self._seeing.hosts()
+        hosts = self._seeing.hosts()
         with self._committer.looking() as state:
-            found = state.sources.get(full)
-            if found is None or not _visible(found, caller):
-                raise NotFound("source", name)
-            return _answer_in(state, caller, full, hosts)
+            return _answer_in(state, caller, _known(state, caller, name).source.name, hosts)
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; dataflows of those who may not any more are removed."""
@@ -149,17 +145,17 @@ class Sources(Base):
         """Declare other fields, or preview that. Dataflows that run go on by those that they were submitted with."""
         full = owned_source(self._committer, caller, name)
         with self._committer.looking() as state:
-            found = state.sources[full]
-            if not isinstance(found.connection, TopicConnection):
+            before = state.sources[full]
+            if not isinstance(before.connection, TopicConnection):
                 raise Conflict(f"the source {full!r} has the schema of what it generates; register another one")
             schema = Schema.of(form.fields)
-            after = replace(found, source=replace(found.source, schema=schema))
-            readers = {each: state.running.dataflows[each].tenant for each in state.readers.get(full, ())}
+            after = replace(before, source=replace(before.source, schema=schema))
+            readers = {reader: state.running.dataflows[reader].tenant for reader in state.readers.get(full, ())}
             sources = state.sources.insert(full, after)
-            going_on = sum(_declares(state, each, full) != dict(schema.fields) for each in readers)
-        mine = sorted(each for each, tenant in readers.items() if caller.tenant in {None, tenant})
-        dependent = tuple(each for reader in mine if (each := self._dependent(reader, sources)) is not None)
-        if not dry_run and dict(found.source.schema.fields) != dict(schema.fields):
+            going_on = sum(_declares(state, reader, full) != dict(schema.fields) for reader in readers)
+        mine = sorted(reader for reader, tenant in readers.items() if caller.tenant in {None, tenant})
+        dependent = tuple(filter(None, (self._dependent(reader, sources) for reader in mine)))
+        if not dry_run and dict(before.source.schema.fields) != dict(schema.fields):
             after = self._declared(full, form.fields, caller)
         answer = _answer(after, caller, dataflows=len(readers), hosts=self._seeing.hosts())
         return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
@@ -245,15 +241,16 @@ def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None
         take_away(session, draft, running_dataflow(session, public_id(dataflow)))
 
 
-def _check_free(topic: str, found: Iterable[Registered], row: SourceRow, caller: Caller) -> None:
+def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Caller) -> None:
     """Refuse a topic that feeds a source, without a word about a source of others."""
-    for known in found:
-        if caller.is_operator or known.source.owner == row.owner:
-            raise Conflict(
-                f"the topic {topic!r} feeds the source {known.source.name!r} already; choose another topic, or revoke "
-                "that source first"
-            )
-        raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
+    if (known := next((known for known in state.sources.values() if known.topic == topic), None)) is None:
+        return
+    if caller.is_operator or known.source.owner == row.owner:
+        raise Conflict(
+            f"the topic {topic!r} feeds the source {known.source.name!r} already; choose another topic, or revoke "
+            "that source first"
+        )
+    raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
 
 
 def _source_row(session: Session, source: str) -> SourceRow:
@@ -276,50 +273,47 @@ def _declares(state: CommittedState, dataflow: str, source: str) -> Mapping[str,
 
 def owned_source(committer: Committer, caller: Caller, name: str) -> str:
     """The full name of a source that the caller owns, or of any for an operator."""
-    full = _full(caller, name)
     with committer.looking() as state:
-        found = state.sources.get(full)
-    if found is None or not _visible(found, caller):
+        source = _known(state, caller, name).source
+    if caller.tenant not in {None, source.owner}:
+        raise Forbidden(f"the source {source.name!r} belongs to another tenant; ask its owner")
+    return source.name
+
+
+def _known(state: CommittedState, caller: Caller, name: str) -> Registered:
+    """A source that the caller may know of."""
+    known = state.sources.get(name if caller.tenant is None else full_name(caller.tenant, name))
+    if known is None or not _visible(known, caller):
         raise NotFound("source", name)
-    if caller.tenant not in {None, found.source.owner}:
-        raise Forbidden(f"the source {full!r} belongs to another tenant; ask its owner")
-    return full
-
-
-def _full(caller: Caller, name: str) -> str:
-    return name if caller.tenant is None else full_name(caller.tenant, name)
+    return known
 
 
 def _answer_in(state: CommittedState, caller: Caller, name: str, hosts: Sequence[HostSeen]) -> SourceAnswer:
     """A source with how many dataflows of those that the caller may know of read it."""
-    found, readers = state.sources[name], state.readers.get(name, set())
-    if caller.tenant not in {None, found.source.owner}:
+    known, readers = state.sources[name], state.readers.get(name, set())
+    if caller.tenant not in {None, known.source.owner}:
         readers = {reader for reader in readers if state.running.dataflows[reader].tenant == caller.tenant}
-    return _answer(found, caller, dataflows=len(readers), hosts=hosts)
+    return _answer(known, caller, dataflows=len(readers), hosts=hosts)
 
 
-def _answer(found: Registered, caller: Caller, *, dataflows: int, hosts: Sequence[HostSeen]) -> SourceAnswer:
-    source = found.source
+def _answer(known: Registered, caller: Caller, *, dataflows: int, hosts: Sequence[HostSeen]) -> SourceAnswer:
+    source = known.source
     mine = caller.tenant in {None, source.owner}
+    received = received_of(known.supplied.stream, hosts) if mine else None
     return SourceAnswer(
         name=source.name,
         owner=source.owner,
         fields=dict(source.schema.fields),
         visibility=source.visibility,
-        connection=found.connection if mine else None,
+        connection=known.connection if mine else None,
         readers=tuple(sorted(source.readers)) if mine else None,
         dataflows=dataflows,
-        received=_received(found, hosts) if mine else None,
+        received=received and ReceivedAnswer.model_validate(received, from_attributes=True),
     )
 
 
-def _received(found: Registered, hosts: Sequence[HostSeen]) -> ReceivedAnswer | None:
-    received = received_of(found.supplied.stream, hosts)
-    return None if received is None else ReceivedAnswer.model_validate(received, from_attributes=True)
-
-
-def _visible(found: Registered, caller: Caller) -> bool:
-    return caller.tenant is None or found.source.visible_to(caller.tenant)
+def _visible(known: Registered, caller: Caller) -> bool:
+    return caller.tenant is None or known.source.visible_to(caller.tenant)
 
 
 _LOOKING = 0.05
@@ -343,51 +337,49 @@ class SourceEvents(Base):
                 f"there is {there!r} without {missing!r}",
                 "say both, so that the same events can be sent again; or neither, and they are sent once",
             )
-        found = self._sendable(caller, name)
-        events = events_in(body, found.source.schema, as_lines=as_lines)
-        return self._sent(caller, found, events, producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}", first or 0)
-
-    def producer(self, caller: Caller, name: str, producer: str) -> ProducerAnswer:
-        """The number that comes next from a producer of a source."""
-        found = self._sendable(caller, name)
-        with self._sends().admitted(caller.who) as until:
-            following = self._sends().next(found.supplied.stream, producer, until=until)
-        return ProducerAnswer(source=found.source.name, producer=producer, next=following)
-
-    def _sent(self, caller: Caller, found: Registered, events: pa.RecordBatch, producer: str, first: int) -> SentAnswer:
-        with self._sends().admitted(caller.who) as until:
-            self._await_readers(found.source.name)
+        taking = self._taking(caller, name)
+        source, sender = taking.source.name, self._sender()
+        events, number = events_in(body, taking.source.schema, as_lines=as_lines), first or 0
+        named = producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}"
+        with sender.admitted(caller.who) as until:
+            self._await_readers(source)
             try:
-                following = self._sends().send(found.supplied.stream, producer, first, events, until=until)
+                following = sender.send(taking.supplied.stream, named, number, events, until=until)
             except Gap as gap:
                 raise Conflict(
-                    f"of the producer {producer!r} number {gap.expected} comes next, and these begin at {first}: send "
+                    f"of the producer {named!r} number {gap.expected} comes next, and these begin at {number}: send "
                     "what lies between first; if it was sent before, the source has forgotten the producer meanwhile, "
                     "so choose another name and count from 0"
                 ) from None
-        return SentAnswer(source=found.source.name, producer=producer, next=following)
+        return SentAnswer(source=source, producer=named, next=following)
 
-    def _sends(self) -> EventSender:
+    def producer(self, caller: Caller, name: str, producer: str) -> ProducerAnswer:
+        """The number that comes next from a producer of a source."""
+        taking, sender = self._taking(caller, name), self._sender()
+        with sender.admitted(caller.who) as until:
+            following = sender.next(taking.supplied.stream, producer, until=until)
+        return ProducerAnswer(source=taking.source.name, producer=producer, next=following)
+
+    def _sender(self) -> EventSender:
         if (sender := self._tools.sender) is None or not self._committer.leads:
             raise StateNotReady("events are taken only by a manager that leads and has a broker; ask that one")
         return sender
 
-    def _sendable(self, caller: Caller, name: str) -> Registered:
+    def _taking(self, caller: Caller, name: str) -> Registered:
         """A source that takes events from a caller, and that somebody reads."""
         full = owned_source(self._committer, caller, name)
         with self._committer.looking() as state:
-            found = state.sources[full]
-            read = bool(state.readers.get(full))
-        if found.topic is None:
+            source, is_read = state.sources[full], bool(state.readers.get(full))
+        if source.topic is None:
             raise Conflict(
-                f"the events of {full!r} are generated ({found.connection.kind}), so it takes no others; register a "
+                f"the events of {full!r} are generated ({source.connection.kind}), so it takes no others; register a "
                 "source whose connection is of kind topic"
             )
-        if not read:
+        if not is_read:
             raise Conflict(
                 f"no dataflow reads {full!r}, so nobody would get these events; submit a dataflow that does first"
             )
-        return found
+        return source
 
     def _await_readers(self, name: str) -> None:
         """Wait for dataflows that were submitted and do not run yet, because they are to get what is sent now."""
@@ -407,10 +399,8 @@ class SourceEvents(Base):
                 reader: tuple(needs_of(state, state.running.dataflows[reader])) for reader in readers - self._deployed
             }
         hosts = {host.host: host for host in self._seeing.hosts()}
-        deploying: set[str] = set()
-        for dataflow, needed in needs.items():
-            jobs = {need.job: seen for need in needed if (seen := self._seeing.job(need.job)) is not None}
-            if find(needed, jobs, hosts).state is DataflowState.DEPLOYING:
-                deploying.add(dataflow)
-        self._deployed |= needs.keys() - deploying
+        jobs = {need.job: seen for needed in needs.values() for need in needed if (seen := self._seeing.job(need.job))}
+        states = {dataflow: find(needed, jobs, hosts).state for dataflow, needed in needs.items()}
+        deploying = {dataflow for dataflow, state in states.items() if state is DataflowState.DEPLOYING}
+        self._deployed |= states.keys() - deploying
         return deploying

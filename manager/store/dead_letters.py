@@ -95,7 +95,7 @@ def keep(  # noqa: PLR0913 - six of the arguments are limits that tests lower
 ) -> int:
     """Keep letters that are not there yet; return the number of older ones that were dropped for them."""
     unseen = {letter.digest: letter for letter in letters}
-    for digests in _parts(list(unseen)):
+    for digests in parts(list(unseen)):
         for digest in (col(DeadLetterRow.digest), col(DeadLetterReplayRow.digest)):
             for known in session.scalars(select(digest).where(digest.in_(digests))):
                 unseen.pop(known, None)
@@ -161,7 +161,7 @@ def discard(session: Session, tenant: str | None, letters: Select[DeadLetterRow]
     """Discard letters that `letters_of` selects, for one tenant or for all; return the number."""
     discarded = list(session.scalars(letters.with_only_columns(_LETTER)))
     theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]
-    for part in _parts(discarded):
+    for part in parts(discarded):
         session.execute(delete(DeadLetterReaderRow).where(_OF.in_(part), *theirs))
         session.execute(delete(DeadLetterRow).where(_LETTER.in_(part), ~_read_by()))
     return len(discarded)
@@ -179,14 +179,14 @@ def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -
 
 def taken(session: Session, letters: Sequence[int]) -> None:
     """Delete replayed letters whose events were taken."""
-    for part in _parts(letters):
+    for part in parts(letters):
         session.execute(delete(DeadLetterReaderRow).where(_OF.in_(part)))
         session.execute(delete(DeadLetterRow).where(_LETTER.in_(part)))
 
 
 def given_back(session: Session, letters: Sequence[int]) -> None:
     """Show replayed letters again, because their jobs ended and may not have taken the events."""
-    for part in _parts(letters):
+    for part in parts(letters):
         session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.letter).in_(part)))
 
 
@@ -241,10 +241,10 @@ def _take_from(session: Session, tenant: str, most: int, most_bytes: int) -> int
     older = select(_LETTER, others.label("by_others")).where(which, kept > _LETTER)
     read_by_others = {row.id: row.by_others for row in session.execute(older)}
     gone = [letter for letter, also in read_by_others.items() if not also]
-    for part in _parts(list(read_by_others)):
+    for part in parts(list(read_by_others)):
         letters = _OF.in_(part)
         session.execute(delete(DeadLetterReaderRow).where(letters, col(DeadLetterReaderRow.tenant) == tenant))
-    return sum(_drop_where(session, _LETTER.in_(part)) for part in _parts(gone))
+    return sum(_drop_where(session, _LETTER.in_(part)) for part in parts(gone))
 
 
 def _oldest_kept(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
@@ -255,8 +255,8 @@ def _oldest_kept(session: Session, which: ColumnElement[bool], most: int, most_b
     if (session.scalar(select(func.sum(size)).where(which)) or 0) > most_bytes:
         # The total size of each letter and all newer ones.
         summed = func.sum(size).over(order_by=_LETTER.desc()).label("bytes")
-        parts = select(_LETTER.label("id"), summed).where(which).subquery()
-        fits = session.scalar(select(func.min(parts.c.id)).where(parts.c.bytes <= most_bytes))
+        sums = select(_LETTER.label("id"), summed).where(which).subquery()
+        fits = session.scalar(select(func.min(sums.c.id)).where(sums.c.bytes <= most_bytes))
         kept = max(kept, fits if fits is not None else session.scalar(newest.limit(1)) or 0)
     return kept
 
@@ -275,6 +275,7 @@ def _drop_where(session: Session, condition: ColumnElement[bool]) -> int:
     return sum(count for _, count in counted)
 
 
-def _parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+def parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The values in parts that fit into one statement."""
     for start in range(0, len(values), _AT_ONCE):
         yield values[start : start + _AT_ONCE]
