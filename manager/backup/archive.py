@@ -99,16 +99,16 @@ def write_archive(path: Path, files: Iterable[tuple[str, Path]], contents: Conte
 
 def verified(path: Path) -> BackupManifest:
     """Verify every byte of an archive, and return its manifest."""
-    found: dict[str, Member] = {}
+    members: dict[str, Member] = {}
     ends: dict[str, bytes] = {}
     with _reading(path) as tar:
         for info, content in _members(tar):
-            if info.name in found or info.name in ends:
+            if info.name in members or info.name in ends:
                 raise BackupRefused(f"{path} is damaged: it holds {info.name} twice; use another backup")
             if info.name in {_MANIFEST, _CHECKSUM}:
                 ends[info.name] = content.read()
             else:
-                found[info.name] = _summed(content, None)
+                members[info.name] = _summed(content, None)
     if ends.keys() != {_MANIFEST, _CHECKSUM}:
         raise BackupRefused(f"{path} is damaged: its end is missing; use another backup")
     if hashlib.sha256(ends[_MANIFEST]).hexdigest().encode() != ends[_CHECKSUM]:
@@ -120,11 +120,10 @@ def verified(path: Path) -> BackupManifest:
         manifest = BackupManifest.model_validate_json(ends[_MANIFEST])
     except ValidationError as error:
         raise BackupRefused(f"{path} is no backup of Braid's; name one that `braid backup` made") from error
-    if changed := sorted(
-        name for name in found.keys() | manifest.files.keys() if found.get(name) != manifest.files.get(name)
-    ):
+    names = members.keys() | manifest.files.keys()
+    if changed := sorted(name for name in names if members.get(name) != manifest.files.get(name)):
         raise BackupRefused(f"{path} is damaged: {changed[0]} is not as it was written; use another backup")
-    for name in found:
+    for name in members:
         _check_name(path, name)
     return manifest
 

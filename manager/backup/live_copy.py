@@ -14,6 +14,7 @@ next, so that no event is accepted twice, and none is taken for another.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -45,7 +46,7 @@ def retried(copy: Callable[[], None], into: Path | None, what: str) -> None:
     """Copy until the linked files belong together; `into` is cleared before each attempt."""
     for _ in range(_TRIES):
         if into is not None:
-            _clear(into)
+            clear(into)
         with suppress(ChangedMeanwhile):
             try:
                 copy()
@@ -86,9 +87,10 @@ def entries_of(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def _clear(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
-        path.rmdir() if path.is_dir() else path.unlink()
+def clear(folder: Path) -> None:
+    """Remove everything in a folder, if there is one."""
+    for path in entries_of(folder):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _copy_with_batch(path: Path, into: Path) -> None:
@@ -140,15 +142,10 @@ def _check(into: Path) -> None:
     if batches[0] > min(needed) or names != set(batches):
         raise ChangedMeanwhile("its records were removed meanwhile")
     # A host that died while it pruned may have left a part of an older record.
-    if not all(_has_shards(store, folder, batch) for batch in range(min(needed), batches.stop)):
-        raise ChangedMeanwhile("records of shards were removed meanwhile")
-
-
-def _has_shards(store: RecordStore, folder: JobFolder, batch: int) -> bool:
-    """Whether the records of all shards that the record of a batch names are there."""
-    path = folder.records / f"{batch:020d}"
-    shards = enumerate(store.file(batch).header.shards)
-    return all(shard_path(path, shard, part.changes.repeats).exists() for shard, part in shards)
+    for batch in range(min(needed), batches.stop):
+        path, shards = folder.records / f"{batch:020d}", enumerate(store.file(batch).header.shards)
+        if not all(shard_path(path, shard, part.changes.repeats).exists() for shard, part in shards):
+            raise ChangedMeanwhile("records of shards were removed meanwhile")
 
 
 def _published(folder: Path) -> dict[str, Any]:
@@ -176,7 +173,11 @@ def expect_next(spools: Mapping[Path, Port], job: JobFolder) -> None:
             # The job starts from the beginning, with any numbers.
             _expect(spool, {})
         elif end is not None:
-            _expect(spool, {name: _at_most(known, end) for name, known in read_mark(spool).producers.items()})
+            producers = read_mark(spool).producers.items()
+            _expect(
+                spool,
+                {name: replace(known, next=known.next and min(known.next, end)) for name, known in producers},
+            )
         # Records are kept until the spool has their events: without records for the stream, it has all of them.
 
 
@@ -189,7 +190,7 @@ def _copy_with_events(path: Path, into: Path) -> None:
     end = files[-1].end if files else mark.end
     if end < mark.end:
         raise ChangedMeanwhile("events were added and removed meanwhile")
-    _write_mark(into, mark_in(files[-1]) if end > mark.end else mark)
+    _write(into, mark_in(files[-1]) if end > mark.end else mark)
 
 
 def _after_gaps(log: Path) -> list[LogFile]:
@@ -205,12 +206,12 @@ def _copy_mark(path: Path, into: Path) -> None:
     """Copy the end of a spool, so that no position is given twice."""
     mark = _mark(path)
     make_folder(into)
-    _write_mark(into, mark)
+    _write(into, mark)
 
 
-def _write_mark(into: Path, mark: Mark) -> None:
+def _write(spool: Path, mark: Mark) -> None:
     # By the time that a backup is restored, the broker may have given the packet ids in doubt to other messages.
-    write_mark(into, Mark(mark.end, mark.producers), no_steps)
+    write_mark(spool, Mark(mark.end, mark.producers), no_steps)
 
 
 def _end_of(header: Header, origin: Port) -> int | None:
@@ -218,12 +219,8 @@ def _end_of(header: Header, origin: Port) -> int | None:
     return max((output.first + output.count for output in header.emitted if output.origin == origin), default=None)
 
 
-def _at_most(expected: Expected, end: int) -> Expected:
-    return replace(expected, next=None if expected.next is None else min(expected.next, end))
-
-
 def _expect(spool: Path, producers: Mapping[str, Expected]) -> None:
-    write_mark(spool, Mark(read_mark(spool).end, producers), no_steps)
+    _write(spool, Mark(read_mark(spool).end, producers))
 
 
 def _mark(path: Path) -> Mark:
@@ -256,10 +253,10 @@ def _copy(root: Path, into: Path, *, with_spools: bool) -> None:
     copy_of_job, copy_of_spool = (_copy_with_batch, _copy_with_events) if with_spools else (_copy_finished, _copy_mark)
     for folder, plan in _downstream_first([JobFolder(path) for path in entries_of(root / "jobs") if path.is_dir()]):
         forwards = plan.forwards if plan is not None else ()
+        streams = {f"bridge/{forward.instance}:{forward.port}": forward.origin for forward in forwards}
         between = {
-            spool_folder(root, f"bridge/{forward.instance}:{forward.port}").name: forward.origin for forward in forwards
+            name: origin for stream, origin in streams.items() if (name := spool_folder(root, stream).name) in spools
         }
-        between = {name: origin for name, origin in between.items() if name in spools}
         for name in between:
             _copy_spool(copy_of_spool, spools.pop(name), into)
         copied = into / "jobs" / folder.path.name
@@ -284,18 +281,15 @@ def _copy_spool(copy: Callable[[Path, Path], None], path: Path, into: Path) -> N
 def _downstream_first(folders: Iterable[JobFolder]) -> list[tuple[JobFolder, Plan | None]]:
     """Sort jobs so that each follows the jobs that read its streams."""
     plans = {folder.path.name: (folder, _last_plan(folder)) for folder in folders}
-    readers: dict[tuple[int, str], set[str]] = {}
+    readers: dict[Port, set[str]] = {}
     for name, (_, plan) in plans.items():
         for ingress in plan.ingress if plan is not None else ():
             if isinstance(ingress.supply, Bridged):
-                readers.setdefault((ingress.instance, ingress.port), set()).add(name)
+                readers.setdefault(ingress.origin, set()).add(name)
     order = TopologicalSorter[str]()
     for name, (_, plan) in plans.items():
         forwards = plan.forwards if plan is not None else ()
-        order.add(
-            name,
-            *{reader for forward in forwards for reader in readers.get((forward.instance, forward.port), ())} - {name},
-        )
+        order.add(name, *{reader for forward in forwards for reader in readers.get(forward.origin, ())} - {name})
     try:
         return [plans[name] for name in order.static_order()]
     except CycleError:

@@ -40,7 +40,7 @@ from engine.outside import VAULT_KEY as SECRETS_KEY
 from manager.answers.overview import OperationKind
 from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, extract, verified, write_archive
 from manager.backup.database import check_empty, counted, dump, load, moves, scheme, sqlite_file
-from manager.backup.live_copy import copy_live
+from manager.backup.live_copy import clear, copy_live
 from manager.kernel.draft import OPERATOR
 from manager.settings import KEY_FILE
 from manager.store.database import DatabaseDown, Store, sqlite_url
@@ -148,7 +148,9 @@ def restore(path: Path, root: Path, url: str) -> BackupManifest:
             _fill(path, root, taken / DATABASE, url)
         except BaseException:
             # Emptied, so that the restoration can be tried again.
-            _empty(root, itself=made)
+            clear(root)
+            if made and root.is_dir():
+                root.rmdir()
             raise
     return manifest
 
@@ -201,12 +203,3 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
     # Last, because a root without a database belongs to no service yet.
     load(database, url)
     sync_folder(root)
-
-
-def _empty(root: Path, *, itself: bool) -> None:
-    if not root.is_dir():
-        return
-    for entry in root.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    if itself:
-        root.rmdir()

@@ -1,8 +1,7 @@
 """Requests and what becomes of them: the record of one, why it was not done, and when it is sent again. Pure.
 
-The retry rules: when a request is sent again, and after how long. Pure. An exchange is a generator. It yields
-the next step, a request to send or a wait, and is sent the outcome. So both clients follow one set of rules, and
-differ only in how they send and wait.
+An exchange is a generator. It yields the next step, a request to send or a wait, and is sent the outcome. So both
+clients follow one set of rules, and differ only in how they send and wait.
 """
 
 import ipaddress

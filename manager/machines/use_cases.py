@@ -70,6 +70,11 @@ def registered_images(store: Store) -> dict[str, Image]:
         return {row.name: image_of(row) for row in session.scalars(select(ImageRow))}
 
 
+def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
+    hosts = tuple(sorted(host.host for host in seen if host.alive and host.image == image.name))
+    return ImageAnswer(**asdict(image) | {"tags": tuple(sorted(image.tags)), "hosts": hosts})
+
+
 class Machines(Base):
     """Machines; operators only."""
 

@@ -1,15 +1,12 @@
 """Readers of outputs: samples for a look, all events for a tail, and the watcher that connects them to the broker.
 
-A look at an output is samples of what leaves it, a few times a second, for one reader. Of all messages between two
-samples only the newest is parsed. The numbers of its events show how many others there were, so a busy output
-costs little more than an idle one.
+A look takes samples of one output, a few times a second. Of all messages between two samples only the newest is parsed,
+and the numbers of its events show how many others there were. So a busy output costs little more than an idle one.
 
-A tail is all events that leave outputs of one dataflow, for a reader that may be too slow for them. The queue is
-bounded; when it is full, the oldest messages are dropped. Events are numbered, so the reader learns how many it
-missed, and an event that is sent again, or was read from records before, is not shown twice.
+A tail has all events that leave outputs of one dataflow. Its queue is bounded; when it is full, the oldest messages are
+dropped. Events are numbered, so the reader learns how many it missed, and none is shown twice.
 
-The output watcher connects readers to the topics of outputs, and limits how many there are. Each reader has a
-client of its own, whose session ends with the connection.
+The watcher limits how many readers there are. Each has a client of its own, whose session ends with the connection.
 """
 
 import json

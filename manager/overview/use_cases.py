@@ -77,8 +77,7 @@ class Overview(Base):
         hosts = {host.host: host for host in self._seeing.hosts()}
         states: Counter[DataflowState] = Counter()
         for known in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
-            needed = {need.job: seen[need.job] for need in known.needs if need.job in seen}
-            states[DataflowState.DRAINING if known.drains else find(known.needs, needed, hosts).state] += 1
+            states[DataflowState.DRAINING if known.drains else find(known.needs, seen, hosts).state] += 1
         return {state: states[state] for state in DataflowState if states[state]}
 
 

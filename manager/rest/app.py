@@ -5,12 +5,10 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -62,16 +60,8 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
+_CONSOLE = Path(__file__).parents[1] / "console"
 console_router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """A file of the console; made by `_files`."""
-
-    content: bytes
-    media_type: str
-    tag: str
 
 
 @console_router.api_route("/", methods=["GET", "HEAD"])
@@ -88,29 +78,21 @@ async def file(request: Request, name: str) -> Response:
 
 def _sent(request: Request, name: str) -> Response:
     # Looked up in a fixed set, so that no name leads out of the folder.
-    if (wanted := _files().get(name)) is None:
+    if (content := _files().get(name)) is None:
         raise NotFound("path", request.url.path)
-    headers = _HEADERS | {"ETag": wanted.tag}
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if wanted.tag in known:
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = _HEADERS | {"ETag": tag}
+    known = {sent.strip().removeprefix("W/") for sent in request.headers.get("if-none-match", "").split(",")}
+    if tag in known:
         return Response(status_code=304, headers=headers)
-    return Response(wanted.content, media_type=wanted.media_type, headers=headers)
+    return Response(content, media_type=_TYPES[Path(name).suffix], headers=headers)
 
 
 @cache
-def _files() -> Mapping[str, _File]:
-    return dict(_files_in(files("manager.console"), ""))
-
-
-def _files_in(folder: Traversable, path: str) -> Iterator[tuple[str, _File]]:
-    for item in folder.iterdir():
-        name = f"{path}{item.name}"
-        if item.is_dir():
-            yield from _files_in(item, f"{name}/")
-        elif (media_type := _TYPES.get(name[name.rfind(".") :])) is not None:
-            content = item.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            yield name, _File(content=content, media_type=media_type, tag=tag)
+def _files() -> Mapping[str, bytes]:
+    """The console's files, by their paths in its folder."""
+    paths = (path for path in _CONSOLE.rglob("*") if path.suffix in _TYPES)
+    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths}
 
 
 _WITH_ROUTERS = (

@@ -1,15 +1,13 @@
 """Dependencies of routes: the service, the caller and its rate, paging, turns, and bodies of requests.
 
-Rates of requests: how often each tenant may ask, and each address may send a key that lets nobody in. Each has
-an allowance that refills steadily, and holds a minute's worth. Nobody uses up another's: a tenant's requests
-count for it alone, and a right key is taken from any address.
+Rates: each tenant, and each address that sends keys that let nobody in, has an allowance that refills steadily and
+holds a minute's worth. Nobody uses up another's, and a right key is taken from any address.
 
-Turns: the documents of one tenant are worked on one after the other, and wait for nobody else's. Reading,
-checking, planning and explaining a large document takes up to seconds of CPU. So a tenant has one thread at
-work, however many documents it sends, and others have theirs. What waits for its turn has no thread yet.
+Turns: a large document takes up to seconds of CPU. So a tenant has one thread at work, however many documents it sends,
+and others have theirs. What waits for its turn has no thread yet.
 
-Bodies of requests: bounded, and read only once the caller is known. Documents and modules are passed on as
-bytes, because `dags` and `planning` parse them; forms are parsed here.
+Bodies are bounded, and read only once the caller is known. Documents and modules are passed on as bytes, because `dags`
+and `planning` parse them; forms are parsed here.
 """
 
 import asyncio
@@ -54,20 +52,20 @@ _READING = frozenset({"GET", "HEAD"})
 
 def token_in(request: Request) -> str | None:
     """The session token of a request, if it has one."""
-    return request.cookies.get(_name(request)) or None
+    name, _ = _cookie(request)
+    return request.cookies.get(name) or None
 
 
 def keep_token(request: Request, response: Response, token: str) -> None:
     """Set the cookie, so that no script can read it and no other site can use it."""
-    secure = _is_secure(request)
-    response.set_cookie(
-        _name(request), token, max_age=SESSION_LIFE, path="/", secure=secure, httponly=True, samesite="strict"
-    )
+    name, secure = _cookie(request)
+    response.set_cookie(name, token, max_age=SESSION_LIFE, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 def forget_token(request: Request, response: Response) -> None:
     """Delete the cookie."""
-    response.delete_cookie(_name(request), path="/", secure=_is_secure(request), httponly=True, samesite="strict")
+    name, secure = _cookie(request)
+    response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 def refuse_foreign_change(request: Request) -> None:
@@ -99,13 +97,11 @@ def _host(origin: str) -> str:
         return ""
 
 
-def _name(request: Request) -> str:
+def _cookie(request: Request) -> tuple[str, bool]:
+    """The name of the cookie, and whether it is for TLS alone."""
+    secure = request.url.scheme == "https"
     # With this prefix browsers accept the cookie only from this host, over TLS.
-    return f"__Host-{COOKIE}" if _is_secure(request) else COOKIE
-
-
-def _is_secure(request: Request) -> bool:
-    return request.url.scheme == "https"
+    return f"__Host-{COOKIE}" if secure else COOKIE, secure
 
 
 RATE_SECONDS = 60.0
@@ -121,7 +117,7 @@ class RequestRates:
         self._clock = clock
         self._lock = Lock()
         self._left: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
-        """What is left of each, and when that was."""
+        """What is left, and when that was, by kind and name."""
 
     @property
     def remembered(self) -> int:
@@ -228,7 +224,7 @@ async def _still_let_in(look_up: _CallerLookup) -> Callable[[], bool]:
             return False
         except DatabaseAway:
             # Nobody knows until the database is back.
-            return True
+            pass
         return True
 
     return is_let_in
@@ -433,7 +429,6 @@ def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:
     """The path of an error in the body, from the location that pydantic gives.
 
     Pydantic also names the form that it tried, and marks keys.
-
 
     >>> _place(("connection", "topic", "topic"), {"connection": {"kind": "topic"}})
     ['connection', 'topic']

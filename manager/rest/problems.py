@@ -1,6 +1,5 @@
 """Problem+json for all troubles, and the middleware that counts and logs requests and hides the details of failures.
 
-The middleware around all requests: gives each an id, counts and logs it, and hides the details of failures.
 Everything that is logged for a request carries its id. A caller may choose the id, so that both logs match.
 """
 

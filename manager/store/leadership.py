@@ -5,11 +5,11 @@ thought dead and comes back can change nothing.
 """
 
 import logging
-import threading
 from collections.abc import Callable
 
 from sqlmodel import Session
 
+from manager.background import Background
 from manager.problem import DatabaseAway
 from manager.store.database import Store
 from manager.store.tables import Leadership
@@ -33,8 +33,7 @@ class Candidate:
         self._lost = lost
         self._term = 0
         """The term that it leads in; 0 if it does not."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leads", daemon=True)
+        self._thread = Background(self._run, "leads")
 
     def start(self) -> None:
         """Start to wait for the lead; returns at once."""
@@ -42,8 +41,7 @@ class Candidate:
 
     def stop(self) -> None:
         """Stop, and give the lead back, so that no manager has to wait for the end of the lease."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.stop()
 
     def look(self) -> None:
         """Renew the lease, or take the lead if it is free."""
@@ -70,10 +68,10 @@ class Candidate:
                     row.leader, row.until = "", 0.0
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             # After a failure, it is unknown who leads; each commit checks the lease in the database anyway.
             self._attempt(self.look)
-            self._stopping.wait(RENEW_EVERY)
+            self._thread.stopping.wait(RENEW_EVERY)
         self._attempt(self.leave)
 
     @staticmethod
