@@ -31,7 +31,7 @@ from dags.problems import listed, suggestion
 
 
 class Autoscale(StrEnum):
-    """The setting of operators."""
+    """Whether jobs and machines are scaled without operators."""
 
     OFF = "off"
     PREVIEW = "preview"
@@ -102,16 +102,17 @@ def _service(value: str) -> str:
 class _Kept(BaseModel):
     """The settings by which both sides of the service find each other on one machine."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    # The options of `braid serve` say what the docstrings of the settings say.
+    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     root: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         default_factory=lambda: data_folder(os.environ), validate_default=True
     )
-    """The folder for everything that is kept: database, spools, records."""
+    """The folder for all data."""
     listen: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
-    """The address that REST is served on."""
+    """The address to serve on. Default: 127.0.0.1."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 8642
-    """The port that REST is served on."""
+    """The port to serve on. Default: 8642."""
 
     @property
     def here(self) -> str:
@@ -132,46 +133,45 @@ class Settings(_Kept):
     """The broker, as mqtt://user:password@host:port; one is started in the root if not given."""
     database: Annotated[SecretStr, AfterValidator(_database)] | None = None
     """The database, as postgresql://user:password@host/name; SQLite in the root if not given."""
-    master: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """Spark's master; all cores of this machine if not given."""
+    master: Annotated[str | None, Field(min_length=1)] = None
+    """The Spark master. Default: all cores of this machine."""
     host: Annotated[str, StringConstraints(max_length=63, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$")] = "local"
-    """The name of the host that is run besides; `none` runs none, and leaves the jobs to those started elsewhere."""
+    """The name of the host that runs here too; none for no host. Default: local."""
     tag: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
         BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
     ] = ()
-    """What that host offers to tasks that need it, such as gpu."""
+    """A tag of that host, such as gpu, for tasks that need it; may be repeated."""
     pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
-    """Seconds from one batch of a job to the next."""
+    """The seconds from one batch to the next. Default: 1."""
     placement: Placement = "pack"
-    """Where new tasks run: in new jobs, in those of their inputs, or packed together as far as they fit."""
+    """Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."""
     defragment: bool = True
-    """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
-    defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
-    """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
+    """Consolidate scattered jobs once it pays. Default: yes."""
+    defragment_every: Annotated[float | None, Field(ge=60, le=31_536_000)] = None
+    """Consolidate them every so many seconds too. Default: no schedule."""
     task_state_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """The MB of state that one task may keep; what would let it grow beyond that becomes dead letters."""
+    """The most MB of state that one task may keep. Default: 256."""
     replicas: Annotated[int, Field(ge=0, le=3)] = 0
-    """The machines that keep a copy of each host's files, so that another one can go on when its machine is lost."""
+    """The machines that keep a copy of each host, at most 3. Default: 0."""
     settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0
-    """Seconds that a machine has to be there, and loads have to be uneven, before hosts are moved for that."""
+    """Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."""
     admission: AdmissionMode | None = None
-    """Who admits a new machine; if not given, an operator where hosts have copies."""
+    """Who admits a new machine. Default: an operator where hosts have copies, else nobody."""
     autoscale: Autoscale = Autoscale.OFF
-    """Whether jobs beat slower by themselves where policies allow it, and machines come and go; `preview` only says
-    what would be done."""
+    """Save and add cores by slower jobs and more machines, or only say so. Default: off."""
     added_machines: Annotated[int, Field(ge=0, le=64)] = 0
-    """The machines that may be added by themselves at most."""
+    """The most machines that autoscaling adds by itself. Default: none."""
     scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
         default="", validate_default=True
     )
-    """The command that adds and removes machines elsewhere; without it they are processes here."""
+    """The command that adds and removes them elsewhere. Default: they are processes here."""
     replan_failed: bool = False
-    """Whether a pipeline is planned by itself without a module that does nothing but fail."""
-    price_per_core_hour: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    """What an hour of a core costs, for reports; they tell no prices if not given."""
+    """Plan a pipeline without a module that does nothing but fail. Default: no."""
+    price_per_core_hour: Annotated[float | None, Field(ge=0, le=1e9)] = None
+    """The price of a core for an hour. Default: reports without prices."""
     currency: Annotated[str, StringConstraints(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
-    """In what that is, as reports call it."""
+    """The currency of the price, such as EUR."""
 
     @property
     def asks_operators(self) -> bool:

@@ -13,11 +13,11 @@ class AlternateAnswer(Answer):
 
     name: str
     value: float
-    """Of 1 for the best of its task."""
+    """The value, which is 1 for the best of its task."""
     cost: float
-    """Microseconds of CPU an event."""
+    """The microseconds of CPU that an event takes."""
     selectivity: float
-    """Events that leave for one that enters."""
+    """The events that leave for one that enters."""
     measured: bool
     """Whether cost and selectivity were measured, and are not the declared ones."""
     permitted: bool
@@ -65,7 +65,7 @@ class AdaptationAnswer(Answer):
     cores: float | None = None
     """The cores that there are for it."""
     rate: float | None = None
-    """Events a second that come in."""
+    """The events that come in each second."""
     trouble: str = ""
     """Why it does not adapt; empty if it does."""
 

@@ -31,7 +31,7 @@ class TaskAnswer(Answer):
     reused: bool
     """True if it ran already when the dataflow was submitted."""
     since: datetime | None = None
-    """For a reused task with state: the hour in which it started. The dataflow continues with that state."""
+    """The hour in which a reused task with state started. The dataflow continues with that state."""
     failed: str = ""
     """The reason why its events are parked, if it failed."""
 
@@ -83,7 +83,7 @@ class DataflowDetail(DataflowAnswer):
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
     unplanned: str = ""
-    """Of a pipeline that follows its modules and sources: the reason why it could not be planned anew the last time."""
+    """The reason why a pipeline that follows its modules and sources could not be planned anew the last time."""
 
 
 class EndingStreamAnswer(Answer):
@@ -190,14 +190,14 @@ class BundleAnswer(Answer):
     """The answer to documents that were submitted together."""
 
     dataflows: tuple[SubmitAnswer, ...]
-    """In the order of the documents."""
+    """The answers in the order of the documents."""
 
 
 class BundleExplainAnswer(Answer):
     """The preview of documents that are submitted together."""
 
     documents: tuple[ExplainAnswer, ...]
-    """In their order; each as if it came alone, but with the plan that they have together."""
+    """The previews in their order; each as if it came alone, but with the plan that they have together."""
     started: int
     """The tasks that would start in all. One that several documents need starts once."""
 

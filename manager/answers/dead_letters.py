@@ -30,7 +30,7 @@ class DeadLetterGroupAnswer(Answer):
     """The id of the newest, by which all of them are replayed or discarded as `alike`."""
     instance: int
     dataflows: tuple[str, ...]
-    """As in the newest."""
+    """The dataflows of the newest."""
     reason: str
     dead_letters: int
     first: datetime

@@ -146,9 +146,9 @@ class WorthOfMoreAnswer(Answer):
 
     tags: str
     host: float
-    """One more such host."""
+    """The cores that one more such host would save."""
     core: float
-    """One more core in each of them."""
+    """The cores that one more core in each of them would save."""
 
 
 class OtherPlaceAnswer(Answer):
@@ -174,13 +174,13 @@ class PlacementAnswer(Answer):
     dataflow: str
     tasks: tuple[PlacedTaskAnswer, ...]
     cost: float
-    """Of the tasks that no other dataflow uses, where they are."""
+    """The cost of the tasks that no other dataflow uses, where they are."""
     cheapest: float
-    """Of the same, in the cheapest groups that were found."""
+    """The cost of these in the cheapest known groups."""
     second: float | None = None
-    """Of the same, in the cheapest other groups; None if none were found."""
+    """The cost of these in the cheapest other groups; None if none are known."""
     bound: float | None = None
-    """What no groups cost less than; None if nothing was proven."""
+    """The least that any groups can cost; None if nothing was proven."""
     saves: dict[str, float] = Field(default_factory=dict)
     """What one host would save of each registered image that has none, if it does."""
     more: tuple[WorthOfMoreAnswer, ...] = ()
@@ -220,7 +220,7 @@ class PlacementPlanAnswer(Answer):
     groups: tuple[PlannedGroupAnswer, ...]
     cost: float
     now: float
-    """Of the groups in which the tasks are now."""
+    """The cost of the groups in which the tasks are now."""
 
 
 class HostSafety(Answer):
@@ -295,7 +295,7 @@ class ImageForm(Form):
     start: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
     """Seconds until a new host is there."""
     price: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
-    """Of a host for an hour, in any currency."""
+    """The price of a host for an hour, in any currency."""
     most: Annotated[int | None, Field(ge=0)] = None
     """How many hosts there may be; any number if it is left out."""
 
@@ -310,7 +310,7 @@ class ImageAnswer(Answer):
     price: float
     most: int | None
     hosts: tuple[str, ...] = ()
-    """Those that are alive."""
+    """The hosts that are alive."""
 
 
 class MoveAnswer(Answer):

@@ -79,7 +79,7 @@ class FigureAnswer(Answer):
 
     criterion: Criterion
     value: int
-    """For cost, microseconds of CPU per event; for quality, thousandths."""
+    """The value, for cost in microseconds of CPU per event, for quality in thousandths."""
     bound: int
     """No plan reaches better. The same as the value if the plan is optimal."""
 

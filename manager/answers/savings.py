@@ -82,7 +82,7 @@ class SavingsAnswer(Answer):
 
     since: datetime
     until: datetime
-    """Both rounded to the minutes or hours that were added up."""
+    """Both bounds are rounded to the minutes or hours that were added up."""
     metered_seconds: float
     """The seconds of the interval that were metered; cores are means over them."""
     tenants: int
@@ -174,7 +174,7 @@ class BillAnswer(Answer):
 
     since: datetime
     until: datetime
-    """Both at whole hours."""
+    """Both bounds are at whole hours."""
     complete: bool
     """True once the bill is final."""
     metered_seconds: float
@@ -182,7 +182,7 @@ class BillAnswer(Answer):
     tenants: tuple[BillLine, ...]
     """One line for each tenant: the sum of its dataflows."""
     dataflows: tuple[BillLine, ...]
-    """By tenant, with removed dataflows."""
+    """One line for each dataflow, even a removed one, ordered by tenant."""
     whole: BillWhole | None = None
     """None for tenants."""
     price_per_core_hour: Amount | None = None

@@ -79,7 +79,7 @@ class RejectedAnswer(Answer):
 
     at: datetime
     event: str
-    """Its beginning, as text."""
+    """The beginning of it, as text."""
     reason: str
 
 
@@ -104,13 +104,13 @@ class SourceAnswer(Answer):
     fields: Annotated[dict[str, Kind], Field(alias="schema")]
     visibility: Visibility
     connection: Connection | None
-    """For its owner and for operators only."""
+    """The connection, shown to its owner and to operators only."""
     readers: tuple[str, ...] | None
-    """Likewise."""
+    """The readers, shown to these only."""
     dataflows: int
     """The number of the caller's dataflows that read it; of all dataflows for its owner and for operators."""
     received: ReceivedAnswer | None = None
-    """For its owner and for operators only. None as well while no host receives it, because no dataflow reads it."""
+    """What its host received, shown to these only; None as well while no dataflow reads it."""
 
 
 class DependentAnswer(Answer):

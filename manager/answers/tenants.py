@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from manager.answers.base import Answer, Form, TenantName
 
 _Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-"""Up to what every database can count."""
+"""A count; every database can count that far."""
 
 
 class Quota(Form):
@@ -18,22 +18,22 @@ class Quota(Form):
     dataflows: _Count = 1_000
     tasks: _Count = 20_000
     streams: _Count = 100_000
-    """Between the tasks of all its dataflows."""
+    """The streams between the tasks of all its dataflows."""
     submits_per_minute: _Count = 600
     wheel_bytes: _Count = 64 * 1024 * 1024
-    """In all."""
+    """The bytes of all its wheels."""
     sources: _Count = 200
     secrets: _Count = 200
     modules: _Count = 1_000
-    """Versions, of all its modules."""
+    """The versions of all its modules."""
     keys: _Count = 100
     """API keys that are valid."""
     requests_per_minute: _Count = 6_000
-    """Of all its keys and sessions together."""
+    """The requests of all its keys and sessions together."""
     from_earliest: _Count = 20
     """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
     state_mb: _Count = 4_000
-    """In the states of all tasks that its dataflows need."""
+    """The MB in the states of all tasks that its dataflows need."""
 
 
 class QuotaUse(Answer):
@@ -43,7 +43,7 @@ class QuotaUse(Answer):
     tasks: int
     streams: int
     submits_per_minute: int
-    """In the last minute."""
+    """The submissions of the last minute."""
     wheel_bytes: int
     sources: int
     secrets: int

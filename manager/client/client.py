@@ -33,7 +33,7 @@ class _Sends(Generic[P, A]):
 
 
 class _Lists(Generic[P, A]):
-    """Likewise for the items of a list, whose pages are requested one after the other."""
+    """A method that lists what a function requests; pages are requested one after the other."""
 
     def __init__(self, request: Callable[P, Request[Page[A]]]) -> None:
         self._request = request
@@ -49,7 +49,7 @@ class _Lists(Generic[P, A]):
 
 
 def _asking(request: Callable[P, Any], ask: Callable[[Any], Any] | None) -> Callable[P, Any]:
-    """What asks with the request that a function makes, and looks like that function; itself if nobody asks."""
+    """A method that asks with the request of a function, and looks like it; the function itself if nobody asks."""
     if ask is None:
         return request
 
@@ -160,4 +160,4 @@ class Client(_Methods, ServiceConnection):
 
 
 class AsyncClient(_Methods, AsyncServiceConnection):
-    """Likewise; its methods are to be awaited, and lists and streams read with `async for`."""
+    """Asks one service like `Client`; its methods are awaited, and lists and streams are read with `async for`."""

@@ -375,7 +375,7 @@ def dead_letters(*, dataflow: str | None = None) -> Request[Page[DeadLetterAnswe
 
 
 def dead_letter_groups(*, dataflow: str | None = None) -> Request[Page[DeadLetterGroupAnswer]]:
-    """The same by task and reason, the group with the newest first."""
+    """These events by task and reason, the group with the newest first."""
     return _list(Page[DeadLetterGroupAnswer], "dead-letters", "groups", dataflow=dataflow)
 
 

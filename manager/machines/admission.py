@@ -27,7 +27,7 @@ class Admission:
     """The key in the manager's own root. Who has that has everything."""
 
     def admitted(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
-        """The machines by name."""
+        """The admitted machines by name."""
         if not self.asks:
             return {name: statuses[0] for name, statuses in claims.items() if statuses}
         own = self.own_key()
@@ -39,7 +39,7 @@ class Admission:
         }
 
     def waiting(self, claims: Claims, fleet: CommittedFleet) -> dict[str, MachineStatus]:
-        """The live ones by name that are not admitted."""
+        """The live machines by name that are not admitted."""
         if not self.asks:
             return {}
         admitted = self.admitted(claims, fleet)
@@ -80,7 +80,7 @@ RECONNECTED_WITHIN = 6.0
 
 
 class MachineWatch:
-    """Remembers from sight to sight; one thread's."""
+    """Remembers since when machines are lost or alive, from sight to sight; used by one thread."""
 
     def __init__(self) -> None:
         self._connection: int | None = None

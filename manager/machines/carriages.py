@@ -46,7 +46,7 @@ class CommittedFleet:
     """All that is committed about machines and the hosts that they carry."""
 
     carriages: Mapping[str, Carriage] = field(default_factory=dict)
-    """By host."""
+    """The carriage of each host that a machine carries."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """The places of machines on the ring; admitted ones have one."""
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class CommittedFleet:
 
 
 class CommittedCarriages:
-    """One manager's; only the leader reads and commits. Any thread may call it."""
+    """Reads and commits carriages, while its manager leads. Any thread may call it."""
 
     def __init__(self, committer: Committer, store: Store) -> None:
         self._committer = committer
@@ -317,7 +317,7 @@ class FleetDecision:
     balance: str = ""
     """Why tokens were moved, if they were."""
     uneven_since: float | None = None
-    """For the next decision."""
+    """The time since when loads are uneven, for the next decision."""
 
 
 DecideCarriages = Callable[[CommittedFleet, MachinesSeen], FleetDecision]

@@ -130,7 +130,7 @@ class ProcessRecord:
 
     pid: int
     began: str
-    """Tells it from another process that gets its id."""
+    """The start of the process, which tells it from another one that gets its id."""
     order: str
     """The digest of how it was started; one that was started otherwise is replaced."""
 
@@ -223,7 +223,7 @@ log = logging.getLogger("braid.fleet")
 
 
 class Scaler:
-    """One manager's; one thread looks."""
+    """Adds and removes machines of one manager; one thread looks."""
 
     def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and three settings
         self,

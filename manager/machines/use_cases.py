@@ -113,7 +113,7 @@ class Machines(Base):
         return self.leave(machine, who=caller.who)
 
     def leave(self, machine: str, *, who: str) -> MachineAnswer:
-        """The same, by the service itself for one that it added."""
+        """Forget a machine, as the service itself does with one that it added."""
         before = self._machine(machine)
         if self._seeing.misses_machines():
             raise StateNotReady("not all machines have been heard yet that may be alive; ask again in a moment", 5.0)

@@ -88,7 +88,7 @@ class Measured:
     latency_seconds: Mapping[str, float] = field(default_factory=dict)
     """Ages of its latest outputs when they left, as percentiles."""
     outputs: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    """The same for each dataflow's sinks."""
+    """The ages of the outputs of each sink, by dataflow and sink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class HostSeen:
     cores: float | None = None
     """Tasks that its Spark runs at once, on the executors that are there; None if the host does not report it."""
     tags: frozenset[str] = frozenset()
-    """Its own, beside those of its image."""
+    """The tags of its own, beside those of its image."""
     image: str = ""
     """The image that it says it was made from."""
     types: frozenset[str] | None = None
@@ -186,7 +186,7 @@ class HostSeen:
 def received_of(stream: str, hosts: Iterable["HostSeen"]) -> Received | None:
     """What was received of a source, by the live host that has received it longest; None if none receives it.
 
-    Hosts without common files receive it each, and each the same. What a host that is away had said counts last.
+    Hosts without common files all receive the same. What a host that is away had said counts last.
     """
     receiving = (host for host in hosts if stream in host.sources)
     best = min(receiving, key=lambda host: (not host.alive, host.sources[stream].since), default=None)

@@ -22,7 +22,7 @@ _MOST_CLAIMS = 8
 
 
 class MachineSights:
-    """The listener's; guarded by its lock."""
+    """The machines as the listener hears them; guarded by its lock."""
 
     def __init__(self) -> None:
         self.carriers: dict[str, bytes] = {}

@@ -102,7 +102,7 @@ _LOOK_EVERY = 1.0
 
 
 class CommonSender:
-    """Sends from `start` to `stop`; the leading manager's."""
+    """Sends the common files of machines from `start` to `stop`, while this manager leads."""
 
     def __init__(self, root: Path, connect: Callable[..., MqttClient]) -> None:
         self._root = root
@@ -111,13 +111,13 @@ class CommonSender:
         self._retained: dict[str, bytes] = {}
         """The digest of what the broker retains on each topic, as far as it came back."""
         self._wanted: dict[str, bytes] = {}
-        """Likewise of what it should retain."""
+        """The digest of what the broker should retain on each topic."""
         self._seen: object = None
         self._guard = threading.Lock()
         self._looks = RegularLooks(ManagerWatch(self.look, "common files are not sent to machines"), every=_LOOK_EVERY)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to send."""
         callbacks: dict[str, Any] = {"on_message": self._hear, "on_connection": self._forget}
         self._client = self._connect(f"braid-common-{uuid.uuid4().hex[:12]}", topics=[topics.common("#")], **callbacks)
         self._looks.start()

@@ -1,54 +1,18 @@
 """The commands of this machine: `braid serve`, `entrance`, `backup`, `restore` and `doctor`."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic.fields import FieldInfo
 
 from manager.cli import AsJson, SettingsFile, Shown, WrongUsage, counted, exit_on_error, table, with_options
 from manager.exit_codes import ExitCode
-from manager.settings import (
-    AdmissionMode,
-    Autoscale,
-    Placement,
-    read_client_settings,
-    read_settings,
-    settings_file,
-)
-
-_SETTINGS: Mapping[str, tuple[Any, str]] = {
-    "root": (Path, "The folder for all data."),
-    "listen": (str, "The address to serve on. Default: 127.0.0.1."),
-    "port": (int, "The port to serve on. Default: 8642."),
-    "master": (str, "The Spark master. Default: all cores of this machine."),
-    "host": (str, "The name of the host that runs here too; none for no host. Default: local."),
-    "tag": (list[str], "A tag of that host, such as gpu, for tasks that need it; may be repeated."),
-    "pace": (float, "The seconds from one batch to the next. Default: 1."),
-    "placement": (
-        Placement,
-        "Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack.",
-    ),
-    "defragment": (bool, "Consolidate scattered jobs once it pays. Default: yes."),
-    "defragment_every": (float, "Consolidate them every so many seconds too. Default: no schedule."),
-    "task_state_mb": (int, "The most MB of state that one task may keep. Default: 256."),
-    "replicas": (int, "The machines that keep a copy of each host, at most 3. Default: 0."),
-    "settled_after": (float, "Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."),
-    "admission": (
-        AdmissionMode,
-        "Who admits a new machine. Default: an operator where hosts have copies, else nobody.",
-    ),
-    "autoscale": (Autoscale, "Save and add cores by slower jobs and more machines, or only say so. Default: off."),
-    "added_machines": (int, "The most machines that autoscaling adds by itself. Default: none."),
-    "scale_hook": (str, "The command that adds and removes them elsewhere. Default: they are processes here."),
-    "replan_failed": (bool, "Plan a pipeline without a module that does nothing but fail. Default: no."),
-    "price_per_core_hour": (float, "The price of a core for an hour. Default: reports without prices."),
-    "currency": (str, "The currency of the price, such as EUR."),
-}
-"""The settings that are not secret, and what their options say."""
+from manager.settings import SECRET_SETTINGS, Settings, read_client_settings, read_settings, settings_file
 
 
 def serve(*, settings: Path | None, as_json: bool, **flags: Any) -> None:
@@ -69,7 +33,15 @@ def serve(*, settings: Path | None, as_json: bool, **flags: Any) -> None:
 _LogAsJson = Annotated[
     bool, typer.Option("--json", help="Print the log as JSON on standard output, an object for each line.")
 ]
-_options = {name: (Annotated[kind | None, typer.Option(help=text)], None) for name, (kind, text) in _SETTINGS.items()}
+
+
+def _option(name: str, setting: FieldInfo) -> tuple[Any, None]:
+    # Tags are given by an option that may be repeated.
+    kind: Any = list[str] if name == "tag" else setting.annotation
+    return Annotated[kind | None, typer.Option(help=setting.description)], None
+
+
+_options = {name: _option(name, field) for name, field in Settings.model_fields.items() if name not in SECRET_SETTINGS}
 with_options(serve, {**_options, "settings": (SettingsFile, None), "as_json": (_LogAsJson, False)})
 
 

@@ -28,7 +28,7 @@ from engine.host.keeper import HostKeeper, MachineOptions
 from engine.log_lines import begin_log
 
 BROKER_USER = "braid"
-"""As whom Braid's own processes connect."""
+"""The user that Braid's own processes connect as."""
 MQTT_PORT = 1883
 """The port where clients of MQTT expect a broker: tenants come in there where it is free."""
 _HERE = "127.0.0.1"
@@ -50,21 +50,21 @@ class KeeperOrder:
 
     root: str
     release: str
-    """Of Braid: the next one's manager does not go on with this one's keeper."""
+    """The release of Braid. The manager of another one does not go on with this keeper."""
     host: str | None = None
     master: str | None = None
     tags: tuple[str, ...] = ()
-    """What the host offers."""
+    """The tags that the host offers."""
     broker: str | None = None
     """The URL of a broker that somebody else runs; none is run then."""
     entrance: bool = False
     """Whether the broker is to let tenants in, by the lists in the folder `access` of the root."""
     listen: str = _HERE
-    """Where the broker listens for them."""
+    """The address at which the broker listens for tenants."""
 
     @property
     def digest(self) -> str:
-        """The same for the same order."""
+        """A digest, which is the same for equal orders."""
         return sha256(order_line(self)).hexdigest()
 
 
@@ -74,7 +74,7 @@ class KeeperRecord:
 
     pid: int
     began: str
-    """Tells its process from another one that gets its id."""
+    """The start of its process, which tells it from another one that gets its id."""
     digest: str
     broker: str
     """The URL for Braid's own processes, with its password."""

@@ -45,7 +45,7 @@ from manager.use_case import Caller, Paging
 
 COOKIE = "braid-session"
 SESSION_LIFE = 8 * 60 * 60
-"""Seconds."""
+"""The seconds that a session lasts."""
 CONSOLE_HEADER = "X-Braid-Console"
 _READING = frozenset({"GET", "HEAD"})
 
@@ -297,7 +297,7 @@ class DocumentTurns:
         self._lines: dict[str, _Line] = {}
 
     @asynccontextmanager
-    async def of(self, owner: str) -> AsyncIterator[None]:
+    async def turn(self, owner: str) -> AsyncIterator[None]:
         """Wait for a turn, and have it; `TooManyRequests` where too many of the owner's wait already."""
         line = self._lines.setdefault(owner, _Line())
         if line.length > MOST_WAITING_DOCUMENTS:
@@ -321,7 +321,7 @@ def in_turn(read: Callable[..., Awaitable[Any]]) -> Any:
     async def turn(request: Request, caller: TheCaller, sent: Annotated[Any, Depends(read)]) -> AsyncIterator[Any]:
         turns: DocumentTurns = request.app.state.turns
         # Only once the body is there, so that nobody waits for a slow connection.
-        async with turns.of(caller.tenant or caller.key):
+        async with turns.turn(caller.tenant or caller.key):
             yield sent
 
     return Depends(turn, scope="function")
@@ -342,7 +342,7 @@ class SentEvents:
 
     body: bytes
     as_lines: bool
-    """One event on each line; else a JSON array."""
+    """Whether the body has an event on each line; else it is a JSON array."""
 
 
 def body(most: int, *kinds: str) -> Callable[[Request, TheCaller], Awaitable[bytes]]:

@@ -119,7 +119,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestLog:
-    """The middleware."""
+    """The middleware that gives each request an id, counts and logs it, and hides the details of its failure."""
 
     def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
         self._app = app

@@ -65,7 +65,7 @@ class Letter:
     owner: _Plain = ""
     """The owner of the published code that failed."""
     traceback: _Plain = ""
-    """For that owner only."""
+    """The traceback, for that owner only."""
 
     @property
     def digest(self) -> str:

@@ -127,7 +127,7 @@ class ModuleRow(SQLModel, table=True):
     name: str
     version: int
     form: str = Field(sa_column=Column(Text, nullable=False))
-    """As it was published, in JSON."""
+    """The form as it was published, in JSON."""
     digest: str | None = None
     """The digest of its source, if it is code."""
     wheels: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
@@ -147,7 +147,7 @@ class WheelRow(SQLModel, table=True):
     owner: str
     """The tenant who sent it; empty for an operator."""
     name: str
-    """That of the package, in its normal form."""
+    """The name of the package, in its normal form."""
     version: str
     digest: str = Field(index=True)
     bytes: int
@@ -408,7 +408,7 @@ class MeteredTenantRow(SQLModel, table=True):
     took: list[int] = Field(sa_column=Column(JSON, nullable=False))
     """The sums for all its dataflows, in the order that `manager.savings.ledger` reads."""
     dataflows: dict[str, list[int]] = Field(sa_column=Column(JSON, nullable=False))
-    """The same for each dataflow. A row for each, every minute, would be most of all that is written."""
+    """The sums for each dataflow, in one row, since rows of their own would be most of all that is written."""
 
 
 class CarriageRow(SQLModel, table=True):
@@ -424,7 +424,7 @@ class CarriageRow(SQLModel, table=True):
     version: int = Field(sa_column=Column(BigInteger, nullable=False))
     heir: str = ""
     peers: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
-    """In the order in which they were chosen."""
+    """The peers in the order in which they were chosen."""
     roots: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     """The ids of their roots, in the same order."""
     kept_by: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))

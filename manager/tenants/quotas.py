@@ -16,7 +16,7 @@ from manager.store.tables import DataflowRow, KeyRow, ModuleRow, OperationRow, S
 
 MINUTE = 60.0
 MOST_GENERATED_PER_SECOND = 100_000
-"""Of all generated sources of a tenant together: they are made on the hosts, at everybody's cost."""
+"""The most that all generated sources of a tenant make together, since hosts make them at everybody's cost."""
 COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
 """What counts as a submission."""
 _TENANT, _DATAFLOW, _OPERATION, _KEY, _MODULE, _SOURCE, _WHEEL = (
@@ -49,7 +49,7 @@ _RECENT = (
     .offset(bindparam("later", type_=Integer))
     .limit(1)
 )
-"""The last but so many."""
+"""Selects the time of the last submission but so many."""
 
 
 class Holding(StrEnum):

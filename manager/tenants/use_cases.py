@@ -47,7 +47,7 @@ class NewKey(NamedTuple):
     """An API key when it is made; the text is shown once and kept nowhere."""
 
     id: str
-    """Finds it; no secret."""
+    """The id of the key, which is no secret."""
     text: str
     """What the caller sends."""
     hash: str

@@ -93,7 +93,7 @@ def test_documents_of_a_tenant_have_their_turns_as_they_came() -> None:
     order: list[str] = []
 
     async def work(turns: DocumentTurns, owner: str, name: str) -> None:
-        async with turns.of(owner):
+        async with turns.turn(owner):
             order.append(f"{name} begins")
             await asyncio.sleep(0)
             order.append(f"{name} ends")
@@ -114,14 +114,14 @@ def test_only_so_many_documents_of_a_tenant_wait() -> None:
         ends = asyncio.Event()
 
         async def work() -> None:
-            async with turns.of("eve"):
+            async with turns.turn("eve"):
                 await ends.wait()
 
         waiting = [asyncio.create_task(work()) for _ in range(1 + MOST_WAITING_DOCUMENTS)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyRequests, match="32 documents of 'eve' wait already; send the next once"):
             await work()
-        async with turns.of("ann"):
+        async with turns.turn("ann"):
             ends.set()
         await asyncio.gather(*waiting)
         await work()

@@ -129,9 +129,9 @@ def downgrade() -> None:
 
 
 def _column(text: str) -> sa.Column[Any]:
-    found = re.fullmatch(r"(\*?)(\w+)(?::(\w+))?([?!]?)(?:=(.*))?", text)
-    assert found is not None  # noqa: S101 - they are written above
-    key, name, kind, mark, default = found.groups()
+    parts = re.fullmatch(r"(\*?)(\w+)(?::(\w+))?([?!]?)(?:=(.*))?", text)
+    assert parts is not None  # noqa: S101 - they are written above
+    key, name, kind, mark, default = parts.groups()
     return sa.Column(
         name,
         _TYPES[kind],
