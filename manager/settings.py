@@ -102,17 +102,13 @@ def _service(value: str) -> str:
 class _Kept(BaseModel):
     """The settings by which both sides of the service find each other on one machine."""
 
-    # The options of `braid serve` say what the docstrings of the settings say.
-    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     root: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
-        default_factory=lambda: data_folder(os.environ), validate_default=True
+        default_factory=lambda: data_folder(os.environ), validate_default=True, description="The folder for all data."
     )
-    """The folder for all data."""
-    listen: Annotated[str, StringConstraints(min_length=1)] = "127.0.0.1"
-    """The address to serve on. Default: 127.0.0.1."""
-    port: Annotated[int, Field(ge=1, le=65_535)] = 8642
-    """The port to serve on. Default: 8642."""
+    listen: str = Field("127.0.0.1", min_length=1, description="The address to serve on. Default: 127.0.0.1.")
+    port: int = Field(8642, ge=1, le=65_535, description="The port to serve on. Default: 8642.")
 
     @property
     def here(self) -> str:
@@ -127,51 +123,67 @@ class _Kept(BaseModel):
 
 
 class Settings(_Kept):
-    """The settings of `braid serve`; made by `read_settings`."""
+    """The settings of `braid serve`, whose options say what is described here; made by `read_settings`."""
 
     broker: Annotated[SecretStr, AfterValidator(_broker)] | None = None
     """The broker, as mqtt://user:password@host:port; one is started in the root if not given."""
     database: Annotated[SecretStr, AfterValidator(_database)] | None = None
     """The database, as postgresql://user:password@host/name; SQLite in the root if not given."""
-    master: Annotated[str | None, Field(min_length=1)] = None
-    """The Spark master. Default: all cores of this machine."""
-    host: Annotated[str, StringConstraints(max_length=63, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$")] = "local"
-    """The name of the host that runs here too; none for no host. Default: local."""
+    master: str | None = Field(None, min_length=1, description="The Spark master. Default: all cores of this machine.")
+    host: str = Field(
+        "local",
+        max_length=63,
+        pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$",
+        description="The name of the host that runs here too; none for no host. Default: local.",
+    )
     tag: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
         BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
-    ] = ()
-    """A tag of that host, such as gpu, for tasks that need it; may be repeated."""
-    pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
-    """The seconds from one batch to the next. Default: 1."""
-    placement: Placement = "pack"
-    """Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."""
-    defragment: bool = True
-    """Consolidate scattered jobs once it pays. Default: yes."""
-    defragment_every: Annotated[float | None, Field(ge=60, le=31_536_000)] = None
-    """Consolidate them every so many seconds too. Default: no schedule."""
-    task_state_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """The most MB of state that one task may keep. Default: 256."""
-    replicas: Annotated[int, Field(ge=0, le=3)] = 0
-    """The machines that keep a copy of each host, at most 3. Default: 0."""
-    settled_after: Annotated[float, Field(ge=1, le=86_400)] = 60.0
-    """Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60."""
-    admission: AdmissionMode | None = None
-    """Who admits a new machine. Default: an operator where hosts have copies, else nobody."""
-    autoscale: Autoscale = Autoscale.OFF
-    """Save and add cores by slower jobs and more machines, or only say so. Default: off."""
-    added_machines: Annotated[int, Field(ge=0, le=64)] = 0
-    """The most machines that autoscaling adds by itself. Default: none."""
-    scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
-        default="", validate_default=True
+    ] = Field((), description="A tag of that host, such as gpu, for tasks that need it; may be repeated.")
+    pace: float = Field(1.0, gt=0, le=3_600, description="The seconds from one batch to the next. Default: 1.")
+    placement: Placement = Field(
+        "pack", description="Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."
     )
-    """The command that adds and removes them elsewhere. Default: they are processes here."""
-    replan_failed: bool = False
-    """Plan a pipeline without a module that does nothing but fail. Default: no."""
-    price_per_core_hour: Annotated[float | None, Field(ge=0, le=1e9)] = None
-    """The price of a core for an hour. Default: reports without prices."""
-    currency: Annotated[str, StringConstraints(max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
-    """The currency of the price, such as EUR."""
+    defragment: bool = Field(default=True, description="Consolidate scattered jobs once it pays. Default: yes.")
+    defragment_every: float | None = Field(
+        None, ge=60, le=31_536_000, description="Consolidate them every so many seconds too. Default: no schedule."
+    )
+    task_state_mb: int = Field(
+        256, ge=1, le=1_000_000, description="The most MB of state that one task may keep. Default: 256."
+    )
+    replicas: int = Field(
+        0, ge=0, le=3, description="The machines that keep a copy of each host, at most 3. Default: 0."
+    )
+    settled_after: float = Field(
+        60.0,
+        ge=1,
+        le=86_400,
+        description="Seconds a machine is there, or loads are uneven, before hosts are moved. Default: 60.",
+    )
+    admission: AdmissionMode | None = Field(
+        None, description="Who admits a new machine. Default: an operator where hosts have copies, else nobody."
+    )
+    autoscale: Autoscale = Field(
+        Autoscale.OFF,
+        description="Save and add cores by slower jobs and more machines, or only say so. Default: off.",
+    )
+    added_machines: int = Field(
+        0, ge=0, le=64, description="The most machines that autoscaling adds by itself. Default: none."
+    )
+    scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
+        "",
+        validate_default=True,
+        description="The command that adds and removes them elsewhere. Default: they are processes here.",
+    )
+    replan_failed: bool = Field(
+        default=False, description="Plan a pipeline without a module that does nothing but fail. Default: no."
+    )
+    price_per_core_hour: float | None = Field(
+        None, ge=0, le=1e9, description="The price of a core for an hour. Default: reports without prices."
+    )
+    currency: str = Field(
+        "", max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$", description="The currency of the price, such as EUR."
+    )
 
     @property
     def asks_operators(self) -> bool:
