@@ -1,7 +1,8 @@
 """What all use cases share: the caller, paging, and the tools that they work with."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -171,6 +172,14 @@ class Base:
         self._committer = tools.committer
         self._changes = tools.changes
         self._seeing = tools.seeing
+
+    @contextmanager
+    def _noted(self, kind: OperationKind, caller: Caller, subject: str, why: str = "") -> Iterator[Session]:
+        """A session to write with; the journal notes what was done with it."""
+        begun = time.monotonic()
+        with self._store.write() as session:
+            yield session
+            note(session, kind, caller, subject, begun, why)
 
     def _own_dataflow(
         self, caller: Caller, dataflow: str, find: Callable[[Session, str], DataflowRow] = dataflow_of

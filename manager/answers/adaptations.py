@@ -43,7 +43,6 @@ class GuardedStreamAnswer(Answer):
     stream: str
     open: bool
     rule: str = ""
-    """The rule that fixes it, if one does."""
 
 
 class AdaptationAnswer(Answer):

@@ -177,7 +177,6 @@ class ExplainAnswer(Answer):
     start: Start = Start.LATEST
     """Where it would start in its sources. With `earliest` it reuses nothing."""
     plan: PlanAnswer | None = None
-    """The plan of its places, if it has any."""
 
 
 class BundleForm(Form):

@@ -102,13 +102,10 @@ class PointAnswer(Answer):
 
     at: datetime
     metered_seconds: float
-    """The seconds of the step that were metered; cores are means over them."""
     measured: CpuAnswer | None = None
-    """All CPU that was used; like the next two, for operators."""
+    """The whole as in `WholeAnswer`; like the next two, for operators."""
     alone_launched: EstimateAnswer | None = None
-    """What one job per dataflow would have used."""
     alone_packed: EstimateAnswer | None = None
-    """What as few jobs as possible, without sharing, would have used."""
     share: CpuAnswer | None = None
     alone: EstimateAnswer | None = None
     """What its dataflows would have used in jobs of their own."""
@@ -178,7 +175,6 @@ class BillAnswer(Answer):
     complete: bool
     """True once the bill is final."""
     metered_seconds: float
-    """The seconds of the interval that were metered."""
     tenants: tuple[BillLine, ...]
     """One line for each tenant: the sum of its dataflows."""
     dataflows: tuple[BillLine, ...]

@@ -61,21 +61,13 @@ def check_empty(url: str) -> None:
             raise BackupRefused("the database is not empty; name another one, or empty it first")
 
 
-def counted(path: Path) -> dict[str, int]:
-    """Count the rows of each table in a file that `dump` wrote."""
-    with closing(sqlite3.connect(path)) as connection:
-        # The names are constants of the models.
-        return {
-            table.name: connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0]  # noqa: S608
-            for table in _TABLES
-        }
-
-
-def scheme(path: Path) -> str:
-    """Return the revision of the tables in a file that `dump` wrote."""
+def described(path: Path) -> tuple[str, dict[str, int]]:
+    """Return the revision of the tables in a file that `dump` wrote, and the number of rows of each."""
     with closing(sqlite3.connect(path)) as connection:
         revision: str = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
-        return revision
+        # The names are constants of the models.
+        counting = {table.name: f'SELECT count(*) FROM "{table.name}"' for table in _TABLES}  # noqa: S608 - as said
+        return revision, {name: connection.execute(count).fetchone()[0] for name, count in counting.items()}
 
 
 def sqlite_file(url: str) -> Path | None:

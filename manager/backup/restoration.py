@@ -39,7 +39,7 @@ from engine.outside import VAULT_FOLDER as SECRETS
 from engine.outside import VAULT_KEY as SECRETS_KEY
 from manager.answers.overview import OperationKind
 from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, extract, verified, write_archive
-from manager.backup.database import check_empty, counted, dump, load, moves, scheme, sqlite_file
+from manager.backup.database import check_empty, described, dump, load, moves, sqlite_file
 from manager.backup.live_copy import clear, copy_live
 from manager.kernel.draft import OPERATOR
 from manager.settings import KEY_FILE
@@ -85,11 +85,12 @@ def _archive(  # noqa: PLR0913 - the arguments of `back_up`, and the folder for 
         files += [(str(entry.relative_to(folder)), entry) for entry in _files(folder / name)]
     # Without their key, the secrets in a backup cannot be read.
     files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]
+    scheme, counts = described(copy / DATABASE)
     contents = Contents(
         braid=version("braid"),
-        scheme=scheme(copy / DATABASE),
+        scheme=scheme,
         made=datetime.now(UTC),
-        counts=counted(copy / DATABASE),
+        counts=counts,
         jobs=jobs,
         spools=with_spools,
         key=any(name == KEY_FILE for name, _ in files),

@@ -93,8 +93,7 @@ class Listener:
         if self._line is not None:
             self._line.stop()
             self._line = None
-        with self._guard:
-            self._connected_at, self._complete = None, False
+        self._disconnected()
 
     def on_news(self, notify: Callable[[], None]) -> None:
         """Call back on every change. The callback runs in the listener's thread, so it must return at once."""

@@ -46,8 +46,6 @@ class DeadLetterParking:
         """Messages that were committed, including repeated ones."""
         self.malformed = 0
         """Messages that could not be read."""
-        self.dropped = 0
-        """Older letters that were dropped for newer ones."""
         self._store = store
         self._connect = connect
         self._serving = serving
@@ -119,7 +117,6 @@ class DeadLetterParking:
                 log.exception("dead letters could not be kept; it is tried again")
             else:
                 self.kept += len(letters)
-                self.dropped += dropped
                 if dropped:
                     log.warning("%d older dead letters were dropped for newer ones", dropped)
                 return True

@@ -119,11 +119,6 @@ class RequestRates:
         self._left: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         """What is left, and when that was, by kind and name."""
 
-    @property
-    def remembered(self) -> int:
-        """How many allowances are kept."""
-        return len(self._left)
-
     def take(self, tenant: str, per_minute: int) -> None:
         """Count a tenant's request; `TooManyRequests` where it asks too often."""
         if (wait := self._wait(("tenant", tenant), per_minute)) is not None:

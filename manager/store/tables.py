@@ -389,9 +389,8 @@ class MeteredRow(SQLModel, table=True):
     """The CPU of each part, without the broker if it was not measured."""
     overhead: int = Field(sa_column=Column(BigInteger, nullable=False))
     launched: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    """The launched baseline: low, likely, high."""
+    """The launched baseline: low, likely, high; as with the packed one."""
     packed: list[int] = Field(sa_column=Column(JSON, nullable=False))
-    """The packed baseline: low, likely, high."""
     work: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
     work_alone: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
     """The CPU that all tasks would have taken without sharing."""

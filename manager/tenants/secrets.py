@@ -1,6 +1,5 @@
 """Secrets: put, listed by name, removed; and the file in which workers look vouchers up."""
 
-import time
 from pathlib import Path
 
 from sqlmodel import Session, col, select
@@ -14,7 +13,7 @@ from manager.problem import NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ModuleRow
 from manager.tenants.quotas import Holding, check_another
-from manager.use_case import Base, Caller, Paging, by_name, note
+from manager.use_case import Base, Caller, Paging, by_name
 from planning.forms import ModuleForm
 
 
@@ -23,13 +22,11 @@ class Secrets(Base):
 
     def put(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret, in place of what it kept under this name."""
-        begun = time.monotonic()
         owner = self._known_tenant(caller, tenant)
-        with self._store.write() as session:
+        with self._noted(OperationKind.PUT_SECRET, caller, name) as session:
             if name not in (names := self._secrets.names(owner)):
                 check_another(session, owner, Holding.SECRETS, len(names))
             self._secrets.put(owner, name, form.secret)
-        self._note_secret(OperationKind.PUT_SECRET, caller, name, begun)
         return SecretAnswer(tenant=owner, name=name)
 
     def page(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
@@ -41,11 +38,10 @@ class Secrets(Base):
 
     def remove(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret no longer; tasks that name it fail once they are made anew."""
-        begun = time.monotonic()
         owner = self._known_tenant(caller, tenant)
-        if not self._secrets.remove(owner, name):
-            raise NotFound("secret", name)
-        self._note_secret(OperationKind.REMOVE_SECRET, caller, name, begun)
+        with self._noted(OperationKind.REMOVE_SECRET, caller, name):
+            if not self._secrets.remove(owner, name):
+                raise NotFound("secret", name)
         return SecretAnswer(tenant=owner, name=name)
 
     @property
@@ -53,10 +49,6 @@ class Secrets(Base):
         if (vault := self._tools.vault) is None:
             raise StateNotReady("this manager has no root to keep secrets in; ask one that has")
         return vault
-
-    def _note_secret(self, kind: OperationKind, caller: Caller, name: str, begun: float) -> None:
-        with self._store.write() as session:
-            note(session, kind, caller, name, begun)
 
 
 def _answer(named: str) -> SecretAnswer:

@@ -170,14 +170,11 @@ class Administration(Base):
         operators_only(caller)
         if form.name == OPERATOR:
             raise Conflict(f"the journal calls operators {OPERATOR!r}; choose another name")
-        begun = time.monotonic()
-        with self._store.write() as session:
+        with self._noted(OperationKind.ADMIT, caller, form.name) as session:
             if session.get(TenantRow, form.name) is not None:
                 raise Conflict(f"there is a tenant {form.name!r} already; choose another name")
             _check_topics(session, form.name)
-            now = time.time()
-            session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
-            note(session, OperationKind.ADMIT, caller, form.name, begun)
+            session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=time.time()))
         self._tools.access_changed()
         return self._tenant(form.name)
 
@@ -202,13 +199,11 @@ class Administration(Base):
 
     def _set(self, caller: Caller, tenant: str, kind: OperationKind, why: str = "", **columns: int) -> TenantAnswer:
         operators_only(caller)
-        begun = time.monotonic()
-        with self._store.write() as session:
+        with self._noted(kind, caller, tenant, why) as session:
             row = tenant_row(session, tenant)
             for name, value in columns.items():
                 setattr(row, name, value)
             session.add(row)
-            note(session, kind, caller, tenant, begun, why)
         return self._tenant(tenant)
 
     def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
@@ -255,12 +250,10 @@ class Administration(Base):
         """Make a tenant's broker credentials; those it had before let nobody in any more."""
         if caller.tenant not in {None, tenant}:
             raise NotFound("tenant", tenant)
-        begun = time.monotonic()
         password = secrets.token_urlsafe(32)
-        with self._store.write() as session:
+        with self._noted(OperationKind.CREDENTIALS, caller, tenant) as session:
             tenant_row(session, tenant)
             session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
-            note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
         self._tools.access_changed()
         granted = self.grants()[tenant]
         return BrokerCredentials(

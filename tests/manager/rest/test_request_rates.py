@@ -76,7 +76,7 @@ def test_addresses_without_end_take_no_memory_without_end() -> None:
     rates = RequestRates(_Clock())
     for number in range(2 * MOST_ALLOWANCES):
         rates.count_wrong_key(str(number))
-    assert MOST_ALLOWANCES == rates.remembered
+    assert MOST_ALLOWANCES == len(rates._left)
     assert [True] * 3 + [False] == [_takes(rates, "ann", 3) for _ in range(4)]
 
 
