@@ -89,22 +89,16 @@ COMMANDS = tuple(
 )
 
 
-def _installed() -> tuple[Command, ...]:
-    """The commands that installed packages add, including Braid's own package."""
-    entries = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
-    return tuple(Command(name=entry.name, target=entry.value, panel="On this machine") for entry in entries)
-
-
 def summary(target: str) -> str:
     """Read what a target says of itself in its source: a function's first paragraph, or the help of a group."""
     module, _, name = target.partition(":")
     try:
         source = find_spec(module)
-        tree = ast.parse(Path(source.origin).read_bytes()) if source is not None and source.origin else None
+        if source is None or not source.origin:
+            return ""
+        tree = ast.parse(Path(source.origin).read_bytes())
     except (ImportError, OSError, SyntaxError):
         # Calling the command reports what is wrong with it.
-        tree = None
-    if tree is None:
         return ""
     for node in tree.body:
         match node:
@@ -153,7 +147,11 @@ app = typer.Typer(
     # Local variables in a traceback could show secrets.
     pretty_exceptions_show_locals=False,
 )
-for _command in (*COMMANDS, *_installed()):
+_INSTALLED = tuple(
+    Command(name=entry.name, target=entry.value, panel="On this machine")
+    for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+)
+for _command in (*COMMANDS, *_INSTALLED):
     app.command(
         _command.name,
         help=summary(_command.target),

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 class _Sends(Generic[P, A]):
-    """A method that sends the request which a function makes. Of the class, not of a client, it is that function."""
+    """A method that sends the request which a function makes; without a client it is that function."""
 
     def __init__(self, request: Callable[P, Request[A]]) -> None:
         self._request = request

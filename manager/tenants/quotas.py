@@ -10,7 +10,7 @@ from sqlmodel import Session, col
 
 from manager.answers.dataflows import Start
 from manager.answers.overview import OperationKind
-from manager.answers.tenants import QuotaUse
+from manager.answers.tenants import Quota, QuotaUse
 from manager.problem import NotFound, QuotaExceeded
 from manager.store.tables import DataflowRow, KeyRow, ModuleRow, OperationRow, SourceRow, TenantRow, WheelRow, table_of
 
@@ -38,9 +38,7 @@ _COUNTS = {
     "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
 }
 _USE = select(*(count.scalar_subquery().label(name) for name, count in _COUNTS.items()))
-_QUOTA = select(
-    _TENANT.dataflows, _TENANT.tasks, _TENANT.streams, _TENANT.submits_per_minute, _TENANT.from_earliest
-).where(_TENANT.name == _ASKED_TENANT)
+_QUOTA = select(*(_TENANT[name] for name in Quota.model_fields)).where(_TENANT.name == _ASKED_TENANT)
 _USED = select(func.count(), _TASKS, _STREAMS).where(*_RUNS)
 _RECENT = (
     select(_OPERATION.at)
@@ -125,10 +123,7 @@ def _generated_per_second(connection: Mapping[str, Any]) -> float:
 
 def check_another(session: Session, tenant: str, what: Holding, has: int) -> None:
     """Refuse one more of what a tenant keeps by number where it has as many as it may."""
-    quota = session.scalar(select(getattr(TenantRow, what)).where(col(TenantRow.name) == tenant))
-    if quota is None:
-        raise NotFound("tenant", tenant)
-    if has >= quota:
+    if has >= (quota := getattr(_quota(session, tenant), what)):
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} {what}, and may have {quota}; {_REMEDIES[what]}, or ask for more"
         )
@@ -150,7 +145,7 @@ def check_rate(session: Session, tenant: str, now: datetime, *, submits: int = 1
         )
 
 
-def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int, int, int]]:
+def _quota(session: Session, tenant: str) -> Row[Any]:
     quota = session.execute(_QUOTA, {"tenant": tenant}).one_or_none()
     if quota is None:
         raise NotFound("tenant", tenant)

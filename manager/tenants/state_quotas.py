@@ -50,7 +50,13 @@ class StateQuotas:
         self._next = now + _EVERY
         with self._committer.looking() as state:
             known = tenant_states(state.running, state.plans, self._seeing)
-            bounded, unsure = _bounded(state), _in(state, known.silent)
+            bounded = _bounded(state)
+            unsure = {
+                tenant
+                for job in known.silent
+                for instance in state.plans[job].instances
+                for tenant in state.running.tenants_of(Instance(instance))
+            }
             has_bounds = any(plan.state_bounds for plan in state.plans.values())
         over = {
             tenant
@@ -92,12 +98,6 @@ def _bounded(state: CommittedState) -> set[str]:
     bounded = (Instance(instance) for plan in state.plans.values() for instance in plan.state_bounds)
     # One that has come to share a task was not bounded with it.
     return {tenant for instance in bounded if len(names := state.running.tenants_of(instance)) == 1 for tenant in names}
-
-
-def _in(state: CommittedState, jobs: frozenset[JobId]) -> set[str]:
-    """The tenants of the tasks in some jobs."""
-    instances = (Instance(instance) for job in jobs for instance in state.plans[job].instances)
-    return {tenant for instance in instances for tenant in state.running.tenants_of(instance)}
 
 
 def _to_change(state: CommittedState, tenants: set[str], known: TenantStates) -> dict[JobId, dict[int, int]]:
