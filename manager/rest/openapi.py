@@ -1,6 +1,7 @@
 """The OpenAPI description of routes: answers with examples, possible problems, and bodies."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -100,13 +101,7 @@ def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
 def describe(app: FastAPI) -> None:
     """Add the schemas of bodies to the description of an app, since FastAPI does not parse bodies itself."""
     generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _completed(generate())
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it
+    app.openapi = cache(lambda: _completed(generate()))  # type: ignore[method-assign]  # as FastAPI documents it
 
 
 def parameters(app: FastAPI) -> dict[tuple[str, str], frozenset[str]]:

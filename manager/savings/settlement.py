@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from typing import NamedTuple
 
 from manager.savings.counters import SECOND, CounterGrowth, Usage, Users, usage_between
@@ -100,11 +99,9 @@ class DataflowUsage(NamedTuple):
     tasks_alone: int = 0
     """All nanoseconds of its tasks."""
     fewest_alone: int = 0
-    """The fewest batches that a job of its own would do, in millionths."""
+    """The fewest batches that a job of its own would do, in millionths; next come the expected number and the most."""
     batches_alone: int = 0
-    """The expected number of these batches."""
     most_alone: int = 0
-    """The greatest number of these batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,11 +215,9 @@ class Price:
     """The prices of everything but tasks, whose CPU is measured; made from the calibration."""
 
     batch: float
-    """Seconds of CPU per batch."""
+    """Seconds of CPU per batch; the next two are its bounds."""
     batch_low: float
-    """The lower bound of `batch`."""
     batch_high: float
-    """The upper bound of `batch`."""
     bridge: float
     """Cores per bridge."""
     paused: float
@@ -298,23 +293,21 @@ def baseline(
 ) -> CpuEstimate:
     """Estimate the CPU of all dataflows, run in one job for each group without sharing."""
     tasks = sum(likely.tasks(taken.tasks_alone) for taken in split.dataflows.values())
-    fewest, expected, most = (sum(map(partial(_batches, split, at), groups)) for at in (_FEWEST, _EXPECTED, _MOST))
+    fewest, expected, most = (
+        sum(_batches(split, name, group) for group in groups)
+        for name in ("fewest_alone", "batches_alone", "most_alone")
+    )
     bounds = [prices.rest + tasks + prices.batches(count) for prices in extremes for count in (fewest, most)]
     return estimate_of(likely.rest + tasks + likely.batches(expected), bounds)
 
 
-_FEWEST, _EXPECTED, _MOST = (
-    DataflowUsage._fields.index(name) for name in ("fewest_alone", "batches_alone", "most_alone")
-)
-
-
-def _batches(split: CostSplit, at: int, group: Sequence[str]) -> int:
-    """Return the parts of batches that a job with these dataflows would do.
+def _batches(split: CostSplit, alone_by: str, group: Sequence[str]) -> int:
+    """Return the parts of batches that a job with these dataflows would do, by a count of `DataflowUsage`.
 
     It never does more than their present jobs did together, because the same events would wake it. Nor does it do more
     than its pace allows, unless a present job did.
     """
-    alone = sum(split.dataflows[dataflow][at] for dataflow in group)
+    alone: int = sum(getattr(split.dataflows[dataflow], alone_by) for dataflow in group)
     if len(group) == 1:
         return alone
     jobs = frozenset[str]().union(*(split.homes[dataflow] for dataflow in group))
