@@ -249,7 +249,7 @@ class Scaler:
         self._state = ScaleState()
         self._previewed: tuple[ScaleAct, str] | None = None
         """The last decision that was only previewed, as long as it stays the same."""
-        self._again: dict[str, float] = {}
+        self._retry_at: dict[str, float] = {}
         """When what failed is tried again, by machine."""
 
     def look(self) -> None:
@@ -305,7 +305,7 @@ class Scaler:
             log.info("machine %s is removed: %s", change.machine, change.why)
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
-        if now < self._again.get(name, now):
+        if now < self._retry_at.get(name, now):
             return
         is_alive = name in machines and machines[name].seen.alive
         try:
@@ -319,7 +319,7 @@ class Scaler:
                 if not is_alive:
                     self._machines.leave(name, who=SERVICE)
         except SupplyFailed as error:
-            self._again[name] = now + _AGAIN_AFTER
+            self._retry_at[name] = now + _AGAIN_AFTER
             log.warning("machine %s: %s; tried again in %g s", name, error, _AGAIN_AFTER)
             self._tools.carriages.note(OperationKind.SCALING_FAILS, name, str(error))
         except (Conflict, StateNotReady) as error:

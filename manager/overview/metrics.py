@@ -24,7 +24,6 @@ from bridge.transport.subscriptions import PassedOver
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
-from manager.answers.jobs import ShardFigures
 from manager.answers.savings import WholeAnswer
 from manager.kernel.live_events import DELAY_BOUNDS, Delays, ReconcilerActivity
 from manager.machines.carriages import HostStanding
@@ -298,15 +297,12 @@ def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSa
             yield MetricSample(metrics.JOB_TASKS, (name, "paused"), len(placed.paused))
         if seen is not None:
             yield from _job(name, seen, known)
-            yield from _shards(name, shard_figures(seen.measured, state.plans[job].shards, known.now))
+            figures = shard_figures(seen.measured, state.plans[job].shards, known.now)
+            for shard, cores in enumerate(figures.shard_cores):
+                yield MetricSample(metrics.JOB_SHARD_CORES, (name, str(shard)), cores)
+            if figures.hot_group_part is not None:
+                yield MetricSample(metrics.JOB_HOT_GROUP, (name,), figures.hot_group_part)
     yield MetricSample(metrics.LEFT_OUT, ("jobs",), max(0, len(state.plans) - MOST_JOB_SAMPLES))
-
-
-def _shards(job: str, figures: ShardFigures) -> Iterator[MetricSample]:
-    for shard, cores in enumerate(figures.shard_cores):
-        yield MetricSample(metrics.JOB_SHARD_CORES, (job, str(shard)), cores)
-    if figures.hot_group_part is not None:
-        yield MetricSample(metrics.JOB_HOT_GROUP, (job,), figures.hot_group_part)
 
 
 def _state(seen: JobSeen | None) -> str:

@@ -48,9 +48,8 @@ class Overview(Base):
     def counts(self, caller: Caller) -> OverviewAnswer:
         """The counts: of all tenants for an operator, of its own for a tenant."""
         with self._committer.looking() as state:
-            own = [
-                dataflow for dataflow in state.running.dataflows.values() if caller.tenant in {None, dataflow.tenant}
-            ]
+            dataflows = state.running.dataflows.values()
+            own = [dataflow for dataflow in dataflows if caller.tenant in {None, dataflow.tenant}]
             jobs = {str(job): None for job in state.plans}
             tasks = state.running.tasks
             uses = Counter(instance for dataflow in own for instance in dataflow.instances)

@@ -103,9 +103,8 @@ def published_code(settings: Settings) -> Finding:
     try:
         cells.run(b"", path=CodeStore(settings.root).path(digest_of("")), seconds=_SECONDS)
     except NoCells as error:
-        return warn(
-            "published code", str(error), "run hosts where the kernel allows Landlock and seccomp, or vouch for modules"
-        )
+        remedy = "run hosts where the kernel allows Landlock and seccomp, or vouch for modules"
+        return warn("published code", str(error), remedy)
     finally:
         cells.close()
     return ok("published code", "can be confined, also if no operator vouches for it")
@@ -188,9 +187,8 @@ def synced_writes(settings: Settings) -> Finding:
                 os.fsync(file.fileno())
                 took.append(time.perf_counter() - began)
     except OSError as error:
-        return warn(
-            "synced writes", f"{settings.root}: {error.strerror or error}", "name a folder in BRAID_ROOT to write to"
-        )
+        problem = f"{settings.root}: {error.strerror or error}"
+        return warn("synced writes", problem, "name a folder in BRAID_ROOT to write to")
     seconds = statistics.median(took)
     report = f"one takes {seconds * 1_000:.1f} ms on the disk of {settings.root}"
     if seconds <= SLOW_SYNC:
@@ -240,12 +238,11 @@ def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
         troubles = dict(zip(places, trying.map(_trouble, places.values()), strict=True))
     unreached = [f"machine {name} at {places[name]}: {trouble}" for name, trouble in troubles.items() if trouble]
     if unreached:
-        return warn(
-            what,
-            f"cannot be sent from here to {', '.join(unreached)}",
+        remedy = (
             "let this machine through to that port, or start that machine with an address in --copies-at that is "
-            "reached from here",
+            "reached from here"
         )
+        return warn(what, f"cannot be sent from here to {', '.join(unreached)}", remedy)
     return ok(what, f"can be sent to {', '.join(places)}" if places else "no machine that is there takes any")
 
 
@@ -334,11 +331,8 @@ def broker(settings: Settings) -> Finding:
         return ok("broker", f"{address} lets us in")
     if program := broker_setup.mosquitto_program():
         return ok("broker", f"mosquitto is installed, at {program}")
-    return warn(
-        "broker",
-        "mosquitto is not installed; the embedded broker runs, which forgets what it has when it ends",
-        "install mosquitto where messages have to outlive their broker",
-    )
+    report = "mosquitto is not installed; the embedded broker runs, which forgets what it has when it ends"
+    return warn("broker", report, "install mosquitto where messages have to outlive their broker")
 
 
 def port(settings: Settings) -> Finding:
@@ -371,15 +365,11 @@ def root(settings: Settings) -> Finding:
             if not renamed.samefile(made):
                 return wrong("root", f"{settings.root}: a renamed link is another file", "use a POSIX file system")
     except OSError as error:
-        return wrong(
-            "root",
-            f"{settings.root}: {error.strerror or error}",
-            "name a folder in BRAID_ROOT that this user may write, on a file system with hard links",
-        )
+        remedy = "name a folder in BRAID_ROOT that this user may write, on a file system with hard links"
+        return wrong("root", f"{settings.root}: {error.strerror or error}", remedy)
     if abs(apart) > _APART:
-        return warn(
-            "root", f"the file system of {settings.root} is {apart:+.0f} s from this machine's clock", "set both clocks"
-        )
+        report = f"the file system of {settings.root} is {apart:+.0f} s from this machine's clock"
+        return warn("root", report, "set both clocks")
     return ok("root", f"{settings.root} can be written, linked and renamed in")
 
 

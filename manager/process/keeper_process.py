@@ -154,7 +154,7 @@ def _keep(order: KeeperOrder, root: Path, signals: "SimpleQueue[int]", kept: Exi
 
 def _watch(broker: Broker | None, signals: "SimpleQueue[int]") -> None:
     """Look after the broker until a signal comes."""
-    again = 0.0
+    retry_at = 0.0
     while True:
         try:
             number = signals.get(timeout=_LOOK_EVERY)
@@ -166,12 +166,12 @@ def _watch(broker: Broker | None, signals: "SimpleQueue[int]") -> None:
             continue
         if number == signal.SIGHUP and broker.entrance is not None:
             broker.reload()
-        if not broker.alive() and time.monotonic() > again:
+        if not broker.alive() and time.monotonic() > retry_at:
             log.warning("the broker died and is started again")
             try:
                 broker.restart()
             except BrokerDown as error:
-                again = time.monotonic() + _RETRY_AFTER
+                retry_at = time.monotonic() + _RETRY_AFTER
                 log.error("%s", error)  # noqa: TRY400 - it says where and what to do
 
 

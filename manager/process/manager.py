@@ -140,8 +140,8 @@ class Manager:
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._watches = watches_of(tools, self._meter, settings, adapter.latencies)
         self._candidate = Candidate(store, name, won=lambda term: words.put(_Word("won", term)), lost=self._step_down)
-        self._again: float | None = None
-        """When it is tried to drive the hosts; None while it does, or may not."""
+        self._retry_at: float | None = None
+        """When this manager tries again to drive the hosts; None while it drives them, or does not lead."""
         self._term = 0
         self._said_ready = False
         self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
@@ -185,7 +185,7 @@ class Manager:
                     time.sleep(_JOURNAL_DELAY)
                 case _Word(what="won", term=term):
                     log.info("leads, in term %d", term, extra=named("leads", term=term))
-                    self._term, self._again = term, 0.0
+                    self._term, self._retry_at = term, 0.0
                 case _Word(what="broken"):
                     raise CannotServe("REST ended by itself; see above, and start the service again")
                 case _Word(what="lost"):
@@ -202,13 +202,13 @@ class Manager:
 
     def _look(self) -> None:
         """Do what is due between two words."""
-        if self._again is not None and time.monotonic() >= self._again:
+        if self._retry_at is not None and time.monotonic() >= self._retry_at:
             try:
                 self._begin()
-                self._again = None
+                self._retry_at = None
             except (KeeperDown, DatabaseAway, SQLAlchemyError, OSError) as error:
                 log.error("%s", error)  # noqa: TRY400 - it says where and what to do
-                self._waits, self._again = str(error), time.monotonic() + _RETRY_AFTER
+                self._waits, self._retry_at = str(error), time.monotonic() + _RETRY_AFTER
         # Before the journal is read: what is committed from now on may not be in it.
         self._noted = False
         try:
@@ -247,7 +247,7 @@ class Manager:
 
     def _end(self, *, keeps: bool) -> None:
         """Drive the hosts no more; `keeps` leaves broker and host to the next leader."""
-        self._waits, self._again = "this manager does not lead", None
+        self._waits, self._retry_at = "this manager does not lead", None
         try:
             self._meter.end()
         except (DatabaseAway, SQLAlchemyError) as error:

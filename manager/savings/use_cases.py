@@ -143,11 +143,9 @@ class Savings(Base):
 def refuse_empty(wanted: Interval) -> None:
     """Refuse an interval that has no time in it."""
     if wanted.since >= wanted.until:
+        message = "the interval ends before it begins, or begins in the future"
         raise invalid(
-            "/query/to",
-            "empty-interval",
-            "the interval ends before it begins, or begins in the future",
-            "let `to` be later than `from`, and `from` be in the past",
+            "/query/to", "empty-interval", message, "let `to` be later than `from`, and `from` be in the past"
         )
 
 
