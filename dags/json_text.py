@@ -249,7 +249,7 @@ def describe_error(detail: ErrorDetails, known_fields: Sequence[str]) -> tuple[s
     reason = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
     prefix = "is not valid: " if kind in {"value_error", "assertion_error"} else ""
     message = f"the value {prefix}{reason[0].lower()}{reason[1:]}" if reason else "the value is not allowed here"
-    return "wrong-value", message, "change it to follow this rule"
+    return "wrong-value", message, "change it"
 
 
 def place_in_config(detail: ErrorDetails, config: Any) -> tuple[list[str | int], Any]:

@@ -204,7 +204,7 @@ class PipelineForm(StrictForm):
     )
     """What is optimised, the most important first."""
     follow: bool = False
-    """Whether it is planned anew by itself when modules are published or deprecated."""
+    """Whether it is planned again by itself when modules are published or deprecated."""
 
 
 JOINING = frozenset({"all", "any", "not"})

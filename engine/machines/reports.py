@@ -1,6 +1,6 @@
 """The reports of a machine and its hosts, signed with its key, over the connection that brings its orders.
 
-The signature keeps any other process from passing for the machine. The key lies in the root, so a machine whose disk
+The signature keeps any other process from passing for the machine. The key is in the root, so a machine whose disk
 is lost comes back with another one.
 
 Orders are retained, so a new connection brings all of them again. An echo, which the broker returns after them, shows

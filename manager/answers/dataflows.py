@@ -83,7 +83,7 @@ class DataflowDetail(DataflowAnswer):
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
     unplanned: str = ""
-    """The reason why a pipeline that follows its modules and sources could not be planned anew the last time."""
+    """Of a pipeline that follows its modules and sources: the reason why it could not be planned again the last time."""
 
 
 class EndingStreamAnswer(Answer):

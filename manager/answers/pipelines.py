@@ -129,7 +129,7 @@ class ReplanKind(StrEnum):
 
 
 class ReplanForm(Form):
-    """A wish to plan a running pipeline anew."""
+    """A wish to plan a running pipeline again."""
 
     pipeline: dict[str, Any] | None = None
     """The pipeline with other goals or places; as it was submitted if left out."""
@@ -140,7 +140,7 @@ class ReplanForm(Form):
 
 
 class ReplanAnswer(Answer):
-    """A pipeline planned anew."""
+    """A pipeline planned again."""
 
     dataflow: str
     how: ReplanKind

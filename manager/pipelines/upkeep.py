@@ -1,4 +1,4 @@
-"""The upkeep of pipelines: planned anew once their modules or sources change, or without a module that fails there."""
+"""The upkeep of pipelines: planned again once their modules or sources change, or without a module that fails there."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Pipelines of running dataflows: planned anew, so that the difference takes effect while they run."""
+"""Pipelines of running dataflows: planned again, so that the difference takes effect while they run."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Pipelines(Base):
     """Pipelines, for the tenants of their dataflows and for operators."""
 
     def replan(self, caller: Caller, dataflow: str, form: ReplanForm, *, dry_run: bool = False) -> ReplanAnswer:
-        """Plan a running pipeline anew, and apply the difference; without a better plan everything stays as it is.
+        """Plan a running pipeline again, and apply the difference; without a better plan everything stays as it is.
 
         The difference is one reconfiguration, in which tasks keep their states, also if places begin or cease to hold
         something. Only what cannot be reconfigured is replaced: tasks above go on, and those below begin anew.

@@ -198,7 +198,7 @@ class DataflowRow(SQLModel, table=True):
     given_up: list[dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON))
     """The modules that failed in it, each with what came of that, oldest first."""
     unplanned: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=text("''")))
-    """The reason why it was not planned anew when it should have been last; empty if it was."""
+    """The reason why it was not planned again when it should have been last; empty if it was."""
 
 
 class TaskRow(SQLModel, table=True):

@@ -143,7 +143,7 @@ def test_a_change_is_taken_back(console_service: ConsoleService, page_for: PageF
     change(page, "plausible").get_by_label("max", exact=True).fill("50")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("region", name="Preview")).to_be_visible()
-    page.get_by_role("button", name="Take back the change of plausible").click()
+    page.get_by_role("button", name="Revert the change of plausible").click()
     expect(page.get_by_role("button", name="Preview")).to_be_focused()
     expect(page.get_by_role("region", name="Preview")).to_have_count(0)
     page.get_by_role("button", name="Preview").click()
@@ -151,7 +151,7 @@ def test_a_change_is_taken_back(console_service: ConsoleService, page_for: PageF
     change(page, "average").get_by_label("window").fill("5")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("alert").filter(has_text="Nothing is changed yet")).to_be_visible()
-    page.get_by_role("button", name="Take back the change of average").click()
+    page.get_by_role("button", name="Revert the change of average").click()
     expect(page.get_by_role("button", name="Reconfigure average", exact=True)).to_be_focused()
     expect(page.get_by_role("form", name="Changes")).to_be_hidden()
 

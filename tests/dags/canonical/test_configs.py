@@ -61,7 +61,7 @@ class CheckedConfig(Config):
 
 
 MANY = catalogue_with(TaskType(name="many", config=ManyConfig), TaskType(name="checked", config=CheckedConfig))
-BREAKS = "change it to follow this rule"
+BREAKS = "change it"
 
 
 def config_problems(config: dict[str, Any], kind: str = "many") -> list[Problem]:

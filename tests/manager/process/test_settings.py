@@ -87,9 +87,9 @@ def test_each_wrong_setting_is_named_with_where_it_came_from(monkeypatch: pytest
     Path("braid.toml").write_text("pace = -1")
     monkeypatch.setenv("BRAID_HOST", "x" * 64)
     assert complaint(port=0).splitlines() == [
-        "--port: the value should be greater than or equal to 1; change it to follow this rule",
+        "--port: the value should be greater than or equal to 1; change it",
         "BRAID_HOST: the text is longer than 63 characters; shorten it",
-        "braid.toml, pace: the value should be greater than 0; change it to follow this rule",
+        "braid.toml, pace: the value should be greater than 0; change it",
     ]
 
 

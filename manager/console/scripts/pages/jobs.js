@@ -94,7 +94,7 @@ function jobTable(jobs, histories) {
     { title: "Latency", number: true, cell: (job) => seconds(job.latency_seconds_p50) },
     { title: "Restarts", number: true, cell: (job) => count(job.restarts) },
     { title: "Last seen", cell: (job) => (job.seen ? ago(job.seen) : "never") },
-  ], jobs, { caption: `${counted(jobs.length, "job")}; a batch begins each pace; batch and latency are medians`, empty: "No jobs are running." });
+  ], jobs, { caption: `${counted(jobs.length, "job")}; each job runs a batch once per pace; batch and latency are medians`, empty: "No jobs are running." });
 }
 
 function cell(parts) {

@@ -175,14 +175,14 @@ function scattered(report) {
   ];
 }
 
-/** Which of the three saves most, and above which work for a batch sharing would save more than packing. */
+/** Which of the three saves most, and from which work for a batch on sharing saves more than packing. */
 function savesMost(saves) {
   const most = saves.most === "" ? "Nothing saves cores" : `What saves most is ${saves.most}`;
   const bySharing = saves.sharing === null ? "" : `by sharing ${cores(saves.sharing)}, `;
   const each = `cores saved in the last hour: ${bySharing}by packing ${cores(saves.packing)}; `
     + `defragmenting would save ${cores(saves.defragmenting)}`;
-  const here = `A batch has ${seconds(saves.work_per_batch_seconds)} of work`;
+  const here = `Tasks take ${seconds(saves.work_per_batch_seconds)} of a batch`;
   const from = saves.crossover_seconds === null ? ""
-    : `; above ${seconds(saves.crossover_seconds)} sharing would save more than packing`;
+    : `; sharing saves more than packing once they take ${seconds(saves.crossover_seconds)}`;
   return element("p", {}, `${most}: ${each}. ${here}${from}.`);
 }

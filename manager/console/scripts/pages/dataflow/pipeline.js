@@ -1,4 +1,4 @@
-/** The open places of a dataflow that was planned: what fills them, and a form that plans them anew with other goals. */
+/** The open places of a dataflow that was planned: what fills them, and a form that plans them again with other goals. */
 
 import { api } from "../../api.js";
 import { element, field, named, problem, replace, table } from "../../dom.js";

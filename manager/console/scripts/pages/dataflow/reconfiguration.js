@@ -32,7 +32,7 @@ export function reconfiguration({ path, isOperator, signal, say, changed }) {
   }
 
   function takenBack(id) {
-    say(`The change of ${id} is taken back.`);
+    say(`The change of ${id} is reverted.`);
     document.querySelector(`button[data-reconfigures="${CSS.escape(id)}"]`)?.focus();
   }
 

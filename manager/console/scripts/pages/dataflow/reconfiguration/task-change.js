@@ -31,8 +31,8 @@ export function taskChange(task, type, types, on) {
     element("summary", {}, element("h3", {}, named(task.id)), " ", summary),
     naming, offered, place, keeping,
     element("button", {
-      class: "button small", type: "button", "aria-label": `Take back the change of ${task.id}`, on: { click: on.takenBack },
-    }, "Take back"));
+      class: "button small", type: "button", "aria-label": `Revert the change of ${task.id}`, on: { click: on.takenBack },
+    }, "Revert"));
   let form = null;
   let renaming = Promise.resolve();
 
