@@ -83,7 +83,7 @@ class DataflowDetail(DataflowAnswer):
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
     unplanned: str = ""
-    """Of a pipeline that follows its modules and sources: the reason why it could not be planned again the last time."""
+    """Of a pipeline that follows its modules and sources: why it could not be planned again last time."""
 
 
 class EndingStreamAnswer(Answer):
