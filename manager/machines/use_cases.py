@@ -1,7 +1,7 @@
 """Use cases of machines and images: listed with their hosts, admitted, drained and forgotten."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
 from manager.machines.carriages import CommittedFleet, HostStanding, standings
 from manager.observations.figures import host_loads
-from manager.observations.reports import MachineStatus
+from manager.observations.reports import HostSeen, MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ImageRow

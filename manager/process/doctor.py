@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import httpx
 from cryptography import x509
 from packaging.requirements import Requirement
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
