@@ -32,8 +32,8 @@ class Images(Base):
     def page(self, caller: Caller, paging: Paging) -> Page[ImageAnswer]:
         """The images, by name."""
         operators_only(caller)
-        images = registered_images(self._store)
-        return by_name(images, paging, lambda name: self._answer(images[name]))
+        images, hosts = registered_images(self._store), self._seeing.hosts()
+        return by_name(images, paging, lambda name: _image_answer(images[name], hosts))
 
     def put(self, caller: Caller, name: str, form: ImageForm) -> ImageAnswer:
         """Register an image, or change it; what is placed from then on goes by it."""

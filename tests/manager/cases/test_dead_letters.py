@@ -34,7 +34,7 @@ def manager(empty_url: str) -> Iterator[Manager]:
 def letter(
     instance: int, batch: int = 1, *, reason: str = "no number", events: tuple[Any, ...] = ({"t": "warm"},)
 ) -> Letter:
-    return Letter(instance=instance, port="in", batch=batch, reason=reason, events=events)
+    return Letter(instance=instance, port="in", batch=batch, reason=reason, events=[*events])
 
 
 def park(manager: Manager, *letters: Letter, at: float = 5.0, **most: int) -> int:

@@ -485,7 +485,8 @@ class _FakeMachines(Machines):
         _operators_only(caller)
         return _paged(example(Page[MachineAnswer], "machines").items, paging)
 
-    def drain(self, caller: Caller, machine: str) -> MachineAnswer:
+    def drain(self, caller: Caller, machine: str, *, draining: bool = True) -> MachineAnswer:
+        del draining
         _operators_only(caller)
         if machine != example(MachineAnswer).name:
             raise NotFound("machine", machine)
