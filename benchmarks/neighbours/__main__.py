@@ -65,6 +65,7 @@ def _measured(hosting: Hosting, quiet: QuietDataflows, shared: Plan, attack: Att
         deliveries=(*shared.deliveries, *(replace(delivery, tenant=ATTACKER) for delivery in deliveries(added))),
         pace=QUICK,
         limits=LIMITS,
+        shards=attack.shards,
     )
     hosting.run(greedy)
     bystander = Bystander(hosting, topic, task, end, shared.job)

@@ -32,6 +32,8 @@ class Attack:
     """Carries it out; the seconds until it was stopped, or None if it ended by itself."""
     shares: bool = False
     """Whether it reads the stream of a quiet dataflow, and not one of its own."""
+    shards: int = 1
+    """The shards of the job."""
 
 
 class Bystander:
@@ -148,6 +150,7 @@ def attacks() -> tuple[Attack, ...]:
             carry_out=_again(lambda: [json.dumps([{"n": 0, "k": "a"}] * 200).encode()]),
         ),
         Attack(name="forty slow tasks", tasks=forty, carry_out=Bystander.stream),
+        Attack(name="forty slow tasks in three shards", tasks=forty, carry_out=Bystander.stream, shards=3),
         Attack(name="forty slow tasks behind a shared stream", tasks=forty, carry_out=_again(list), shares=True),
         Attack(name="a flood", tasks=noop, carry_out=Bystander.flood),
         Attack(name="a loop outside", tasks=noop, carry_out=Bystander.echo),
