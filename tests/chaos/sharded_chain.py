@@ -14,6 +14,7 @@ from bridge.spools.log import packed
 from bridge.wire import Birth
 from dags import Schema
 from engine.behaviour import Behaviour
+from engine.kernel.batch import BatchTime
 from engine.kernel.batch_rows import arriving
 from engine.kernel.entering_events import Portion
 from engine.kernel.watchdog import Attempt
@@ -36,14 +37,16 @@ class Planned(NamedTuple):
     span: Span
 
 
-class HastyWorker(Worker):
-    """A worker whose time of a batch may be up at any moment."""
+class ChainWorker(Worker):
+    """A worker of a chain; if that is hasty, the time of a batch may be up at any moment."""
 
-    drawn: random.Random
+    def __init__(self, root: Path, chain: "ShardedChain") -> None:
+        super().__init__(root, JOB)
+        self._chain = chain
 
     def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
         made = super()._made_behaviours(entry, attempt)
-        self._time = DrawnTime(self.drawn)
+        self._time = DrawnTime(self._chain.drawn) if self._chain.hasty else BatchTime()
         return made
 
 
@@ -54,17 +57,14 @@ class ShardedChain(Chain):
         self.drawn = drawn or random.Random(1)
         self.hasty = hasty
         self.planned: Planned | None = None
-        self.processes = [self.process(root) for _ in range(PROCESSES)]
+        self.processes = [ChainWorker(root, self) for _ in range(PROCESSES)]
         """Python workers of Spark. They outlive a host that only lost its query."""
         super().__init__(root)
 
-    def process(self, root: Path) -> Worker:
-        """A new worker process."""
-        if not self.hasty:
-            return Worker(root, JOB)
-        worker = HastyWorker(root, JOB)
-        worker.drawn = self.drawn
-        return worker
+    def settle(self) -> None:
+        """As any chain does, in no haste: the time might be up each time."""
+        self.hasty = False
+        super().settle()
 
     def divide(self, shards: int) -> None:
         """Log a plan with another number of shards."""
@@ -145,7 +145,7 @@ class ShardedChain(Chain):
         try:
             process.work_off(planned.batch, planned.span, items, shard)
         except Death:
-            self.processes[place] = self.process(self.root)
+            self.processes[place] = ChainWorker(self.root, self)
             raise
 
     def again(self) -> None:

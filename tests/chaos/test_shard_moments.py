@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kernel.worker import Worker
-from tests.chaos.chain import JOB
-from tests.chaos.sharded_chain import ShardedChain
+from tests.chaos.sharded_chain import ChainWorker, ShardedChain
 
 LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
 SHARDS = 3
@@ -74,7 +72,7 @@ def test_a_process_that_was_away_for_long_catches_up(chain: ShardedChain) -> Non
     """The records since it last had a shard are pruned by then, so it loads the state anew."""
     chain.batch()
     away, version = chain.processes, chain.job.store.batches().stop
-    chain.processes = [Worker(chain.root, JOB)]
+    chain.processes = [ChainWorker(chain.root, chain)]
     while chain.job.store.batches().start <= version:
         chain.events()
         chain.whole()
@@ -87,7 +85,6 @@ def test_a_process_that_was_away_for_long_catches_up(chain: ShardedChain) -> Non
 def test_a_worker_killed_while_it_runs_again_what_others_ended_early(chain: ShardedChain, at: str) -> None:
     """The shards end at the same places all the same, and what a process kept of an overtaken run does not count."""
     chain.hasty = True
-    chain.processes = [chain.process(chain.root) for _ in range(len(chain.processes))]
     for _ in range(8):
         chain.events()
         chain.dying_batch("nothing", OWN, before=SHARDS)
