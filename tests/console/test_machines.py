@@ -9,7 +9,7 @@ from manager.machines.admission import Admission
 from manager.observations.reports import MachineStatus
 from ring.fleet import HostReport, MachineSeen
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.carriages.machines import commit, turn
+from tests.manager.machines.carriages import commit, turn
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -15,7 +15,7 @@ import yaml
 from manager.rest.app import _routed
 from manager.rest.metrics import METRICS, Metric
 from tests.documentation.pages import ROOT
-from tests.manager.metrics.observed import observed, scraped
+from tests.manager.overview.observed import observed, scraped
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "braid.json").read_text(encoding="utf-8"))

@@ -1,12 +1,14 @@
 """Managers for tests: a service over a database, with hosts that offer everything, of which nothing is seen."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from dags import Catalogue, Kind, Visibility
+from manager.answers.base import Page
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import Quota, Role, TenantForm
 from manager.changes import changes_of
@@ -17,15 +19,15 @@ from manager.kernel.transitions import Move, Reconfiguration, TransitionEvent, T
 from manager.kernel.wanted import Moving
 from manager.machines.carriages import CommittedCarriages
 from manager.moves.changes import MoveChanges
-from manager.observations.reports import HostSeen, JobSeen, MachineStatus
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.problem import Conflict
 from manager.reconfigurations.changes import ReconfigurationChanges
 from manager.service import service_of
 from manager.store.database import Store
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
-from manager.use_case import Caller, Tools
-from merge import Host, JobId
+from manager.use_case import Caller, Paging, Tools
+from merge import Host, Instance, JobId
 from tests.catalogue import CATALOGUE
 from tests.catalogue import SOURCES as REGISTERED
 from tests.notation import document
@@ -39,6 +41,9 @@ FIELDS = {"place": Kind.STRING, "value": Kind.INTEGER}
 def caller(tenant: str) -> Caller:
     """A tenant that asks."""
     return Caller(key=tenant, role=Role.TENANT, tenant=tenant)
+
+
+ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
 
 
 class Seen:
@@ -123,6 +128,17 @@ class Manager:
         return self.service.dataflows.submit(caller(tenant), raw(text), idempotency_key=key).id
 
 
+def leading(
+    url: str, *, tenants: tuple[str, ...] = (), sources: tuple[str, ...] = (), **made: Any
+) -> Iterator[Manager]:
+    """A manager that leads, with tenants and sources of the test catalogue, until a fixture ends."""
+    manager = Manager(url, **made).lead()
+    manager.admit(*tenants)
+    manager.register(*sources)
+    yield manager
+    manager.close()
+
+
 def form(name: str) -> SourceForm:
     """The form of a source of the test catalogue."""
     source = REGISTERED[name]
@@ -164,3 +180,51 @@ def take(
     if number not in known:
         raise Conflict("it is over")
     changes.take(Turn(known[number], event, why, passed))
+
+
+T = TypeVar("T")
+MOST = 1_000
+
+
+def parts(read: Callable[[Paging], Page[T]], limit: int) -> Iterator[tuple[T, ...]]:
+    """Each part of a list, one after the other, as a reader asks for them."""
+    after = None
+    for _ in range(MOST):
+        page = read(Paging(after=after, limit=limit))
+        yield page.items
+        if page.next is None:
+            return
+        # One that says that there is more is not empty, or a reader might never come to an end.
+        assert page.items
+        after = page.next
+    raise AssertionError("the list has no end")
+
+
+def every(read: Callable[[Paging], Page[T]], limit: int) -> list[T]:
+    """A whole list, read in parts of so many at most."""
+    found: list[T] = []
+    for part in parts(read, limit):
+        assert len(part) <= limit
+        found += part
+    return found
+
+
+def report(manager: Manager, job: str, busy: Mapping[Instance, float], now: float) -> None:
+    """Let a job report these loads of its tasks since its start, and this duration of its batches."""
+    done: dict[int, InstanceMeasured] = {
+        instance: InstanceMeasured(cpu_ns=round(part * now * 1e9)) for instance, part in busy.items()
+    }
+    newest = Measured(at=now, batch=50, instances=done, batch_seconds={"p50": sum(busy.values())})
+    manager.seen.jobs[job] = JobSeen(
+        job=job,
+        host="north",
+        state="running",
+        measured=(Measured(), newest),
+        seen=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+
+
+def instance_of(manager: Manager, type_name: str) -> Instance:
+    """Return the first running task of a type."""
+    with manager.committer.looking() as state:
+        return next(each.instance for each in state.running.tasks.values() if each.type.name == type_name)

@@ -8,14 +8,13 @@ import pytest
 
 from engine.spark.session import start_session, workers_named
 
-pytestmark = pytest.mark.spark
-
 
 def _pids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pa.record_batch({"pid": pa.array([os.getpid()] * batch.num_rows, pa.int64())})
 
 
+@pytest.mark.spark
 def test_processes_are_shared_under_one_name_only() -> None:
     """Without a name, the second job gets the process of the first; with a name it gets another, and keeps it."""
     session = start_session("named workers", master="local[1]")

@@ -1,4 +1,4 @@
-"""The listener: which messages about hosts and jobs it keeps, and for how long."""
+"""The listener: which messages about hosts, jobs and machines it keeps, and when machines count as lost."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,11 @@ import pytest
 
 from bridge import topics
 from manager.observations.messages import wiring
-from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
-from manager.observations.sight import HOST_SILENT_AFTER, SpoolEnd
+from manager.observations.reports import InstanceMeasured, MachineStatus, Measured, StreamMeasured, read_machine_status
+from manager.observations.sight import HOST_SILENT_AFTER, MACHINE_SILENT_AFTER, SpoolEnd
+from ring.fleet import HostReport
+from tests.manager.jobs.worlds import plan
 from tests.manager.observations.listened_host import Hearing
-from tests.manager.reconciler.worlds import plan
 
 
 @pytest.fixture
@@ -288,3 +289,126 @@ def test_answers_to_its_own_questions_are_kept(hearing: Hearing) -> None:
     answer("i", 103, r=1)
     hearing.until(lambda: ("i", "r") in listener.sight().ends, "a later answer")
     assert {("i", "r"): SpoolEnd(103, 1)} == listener.sight().ends
+
+
+STATUS = {"machine": "m", "alive": True, "boot": "1", "at": "10.0.0.1:7", "secret": "never shown"}
+
+
+@pytest.fixture
+def listening() -> Iterator[Hearing]:
+    made = Hearing()
+    made.listener.start()
+    made.until_complete()
+    yield made
+    made.listener.stop()
+
+
+def say(hearing: Hearing, **fields: object) -> MachineStatus:
+    hearing.say(topics.machine("m", "status"), STATUS | fields)
+    hearing.settle()
+    return hearing.listener.machines()["m"][0]
+
+
+def test_a_status_is_kept_whole(listening: Hearing) -> None:
+    """Each field is what the machine reported, and unknown ones are passed over."""
+    report = {"version": 2, "in_sync": ["b"], "behind_bytes": 7, "later": 1}
+    status = say(listening, zone="z", tags=["gpu"], types=["map"], root="r", cores=2, hosts={"h": report}, later=1)
+    seen = status.seen
+    assert (status.boot, status.secret, seen.at, seen.zone, seen.root) == ("1", "never shown", "10.0.0.1:7", "z", "r")
+    assert (seen.tags, seen.types, seen.cores) == (frozenset({"gpu"}), frozenset({"map"}), 2.0)
+    assert dict(seen.hosts) == {"h": HostReport(version=2, in_sync=frozenset({"b"}), behind_bytes=7)}
+
+
+def test_a_secret_is_not_written_into_logs(listening: Hearing) -> None:
+    """The text of a status does not contain it."""
+    assert "never shown" not in repr(say(listening))
+
+
+def test_a_will_ends_a_machine_at_once(listening: Hearing) -> None:
+    """What it reported last stays known, and its next status brings it back."""
+    say(listening, zone="z", hosts={"h": {"version": 2}})
+    listening.say(topics.machine("m", "status"), {"machine": "m", "alive": False})
+    listening.settle()
+    seen = listening.listener.machines()["m"][0].seen
+    assert (seen.alive, seen.zone, seen.hosts["h"].version) == (False, "z", 2)
+    assert say(listening, boot="2").seen.alive
+
+
+def test_a_machine_says_which_hosts_are_its_own(listening: Hearing) -> None:
+    """Also by its last will, and by default it is the one of its name."""
+    assert say(listening).seen.own_hosts == ("m",)
+    assert say(listening, own=["m", "m.2"]).seen.own_hosts == ("m", "m.2")
+    assert say(listening, alive=False, own=["m", "m.2"]).seen.own_hosts == ("m", "m.2")
+
+
+def test_machines_may_be_missed_until_silence_tells_something(listening: Hearing) -> None:
+    """As long as a live machine may not have been heard over this connection, and while there is none."""
+    assert listening.listener.misses_machines()
+    listening.clock += MACHINE_SILENT_AFTER + 1.0
+    assert not listening.listener.misses_machines()
+    assert listening.client is not None
+    listening.client.stop()
+    listening.until(listening.listener.misses_machines, "the end of the connection")
+
+
+def test_a_silent_machine_is_lost(listening: Hearing) -> None:
+    """It counts as alive until it was silent for too long while the broker was connected."""
+    say(listening)
+    listening.clock += MACHINE_SILENT_AFTER
+    assert listening.listener.machines()["m"][0].seen.alive
+    listening.clock += 0.1
+    assert not listening.listener.machines()["m"][0].seen.alive
+    assert say(listening).seen.alive
+
+
+def test_silence_is_counted_from_the_connection_on(listening: Hearing) -> None:
+    """A machine is not lost because the manager could not hear it."""
+    say(listening)
+    assert listening.client is not None
+    listening.client.stop()
+    listening.until(lambda: not listening.listener.sight().complete, "the end of the connection")
+    listening.broker.publish(topics.machine("m", "status"), b"", retain=True)
+    listening.clock += 100.0
+    assert listening.listener.machines()["m"][0].seen.alive
+    listening.client.start()
+    listening.until_complete()
+    listening.clock += MACHINE_SILENT_AFTER
+    assert listening.listener.machines()["m"][0].seen.alive
+    listening.clock += 0.1
+    assert not listening.listener.machines()["m"][0].seen.alive
+
+
+def test_a_cleared_status_forgets_the_machine(listening: Hearing) -> None:
+    """So an operator can remove one that will never come back."""
+    say(listening)
+    listening.say(topics.machine("m", "status"), b"")
+    listening.settle()
+    assert listening.listener.machines() == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_news"),
+    [
+        ({}, False),
+        ({"hosts": {"h": {"version": 1, "behind_bytes": 5}}}, False),
+        ({"hosts": {"h": {"version": 1, "in_sync": ["b"]}}}, True),
+        ({"secret": "another"}, True),
+        ({"alive": False}, True),
+    ],
+)
+def test_only_some_changes_are_news(listening: Hearing, fields: dict[str, object], *, is_news: bool) -> None:
+    """What changes all the time wakes nobody."""
+    say(listening, hosts={"h": {"version": 1}})
+    calls: list[int] = []
+    listening.listener.on_news(lambda: calls.append(1))
+    listening.say(topics.machine("m", "status"), {**STATUS, "hosts": {"h": {"version": 1}}, **fields})
+    listening.settle()
+    # Those of `settle` itself.
+    assert len(calls) - 2 == int(is_news)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b'{"at": "x"}', b'{"alive": true, "cores": "many"}'])
+def test_an_unreadable_status_is_refused(payload: bytes) -> None:
+    """The listener passes over what raises ValueError."""
+    with pytest.raises(ValueError, match="validation error"):
+        read_machine_status("m", payload)

@@ -1,7 +1,6 @@
-"""The server: what the service listens with."""
+"""The server of REST: what it does to its process."""
 
 import gc
-import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -9,15 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi import FastAPI
 
-from manager.rest.app import Server, listening
-
-
-def test_rest_sends_at_once() -> None:
-    """No part of an answer waits until the client has acknowledged the part before it."""
-    with listening("127.0.0.1", 0) as found, socket.create_connection(found.getsockname()):
-        accepted, _ = found.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+from manager.rest.app import Server
 
 
 @pytest.fixture

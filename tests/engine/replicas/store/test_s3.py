@@ -13,9 +13,8 @@ from tests.engine.replicas.scene import Scene, files
 from tests.engine.replicas.store.stores import OTHER
 from tests.s3 import serving_s3
 
-pytestmark = pytest.mark.full
 
-
+@pytest.mark.full
 def test_a_host_is_restored_from_a_bucket(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After objects were gathered and removed; the owner before ends, and a bucket that is not there is named."""
     monkeypatch.setattr(store_copy, "MOST_ROUNDS", 5)

@@ -1,0 +1,1 @@
+"""Tests of dataflows with alternates in the service."""

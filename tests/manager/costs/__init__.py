@@ -1,0 +1,1 @@
+"""Tests of what things cost on this machine, and of what to move."""

@@ -1,0 +1,1 @@
+"""Tests of submitting, replacing, draining and removing dataflows."""

@@ -1,0 +1,1 @@
+"""Tests of the committed state, its committer, transitions and live events."""

@@ -1,0 +1,173 @@
+"""The life of a dataflow: the table, and the state that is found from its jobs."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.job.lifecycle import JobState
+from manager.answers.dataflows import DataflowState
+from manager.kernel.dataflow_life import (
+    DATAFLOW_LIFE,
+    DRAINS,
+    REMOVED,
+    DataflowEvent,
+    DataflowFinding,
+    ImpossibleDataflowTurn,
+    Need,
+    find,
+    passed,
+    path,
+    turn,
+)
+from manager.observations.reports import HostSeen, JobSeen
+from tests.manager.jobs.worlds import NOW
+
+NEED = Need(job="1", host="h", version=3, instances=frozenset({7, 8}))
+WELL = JobSeen(job="1", host="h", state=JobState.RUNNING, version=3, term=1, in_effect=3, seen=NOW)
+THERE = {"h": HostSeen(host="h", alive=True, seen=NOW)}
+
+
+def found(seen: JobSeen | None, hosts: dict[str, HostSeen] | None = None) -> tuple[DataflowState, str]:
+    """Return the state of a dataflow with one job, with the reason."""
+    finding = find([NEED], {} if seen is None else {"1": seen}, THERE if hosts is None else hosts)
+    return finding.state, finding.reason
+
+
+def test_the_table_has_every_state_and_uses_every_event() -> None:
+    """A removed dataflow has no more events, and every other state can be left by removal."""
+    assert set(DataflowState) == set(DATAFLOW_LIFE)
+    assert set(DataflowEvent) == {event for turns in DATAFLOW_LIFE.values() for event in turns}
+    assert {} == DATAFLOW_LIFE[DataflowState.REMOVED]
+    alive = set(DataflowState) - {DataflowState.REMOVED}
+    assert {DataflowState.REMOVED} == {turn(state, DataflowEvent.REMOVE) for state in alive}
+
+
+def test_an_event_outside_the_table_is_an_error() -> None:
+    """The error names the state and the event."""
+    with pytest.raises(ImpossibleDataflowTurn, match="a dataflow that is removed cannot meet"):
+        turn(DataflowState.REMOVED, DataflowEvent.DEPLOYED)
+
+
+def test_a_dataflow_runs_once_its_plan_is_in_effect() -> None:
+    """A logged plan is not enough, and a newer plan is as good."""
+    waits = "job 1 has not run version 3 of its plan yet"
+    assert (DataflowState.DEPLOYING, waits) == found(None)
+    assert (DataflowState.DEPLOYING, waits) == found(replace(WELL, in_effect=2))
+    assert (DataflowState.DEPLOYING, waits) == found(replace(WELL, host="another"))
+    assert (DataflowState.RUNNING, "") == found(WELL)
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, in_effect=4, version=5))
+
+
+def test_a_failed_task_degrades_its_dataflows() -> None:
+    """The reason names the task; failed tasks of other dataflows change nothing."""
+    reason = "task instance 8 in job 1 has failed: division by zero"
+    assert (DataflowState.DEGRADED, reason) == found(replace(WELL, failed={8: "division by zero"}))
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, failed={9: "division by zero"}))
+
+
+def test_a_job_that_is_down_degrades_its_dataflows() -> None:
+    """The reason says whether it died, its plan was refused or its host is away, and what happens next."""
+    assert (
+        DataflowState.DEGRADED,
+        "job 1 died and is started again after a while: disk full",
+    ) == found(replace(WELL, state=JobState.DIED, trouble="disk full"))
+    assert (
+        DataflowState.DEGRADED,
+        "host h refused the plan of job 1: no such type",
+    ) == found(replace(WELL, version=2, in_effect=2, refused="no such type"))
+    away = {"h": replace(THERE["h"], alive=False)}
+    assert (
+        DataflowState.DEGRADED,
+        "host h is away; job 1 goes on where it was once the host is back",
+    ) == found(WELL, away)
+
+
+READS = replace(WELL, positions={"source/1": 4, "j/2/out": 0})
+
+
+def supplying(name: str = "h", /, **states: str) -> dict[str, HostSeen]:
+    """Hosts of which one says how the streams are that the job reads."""
+    return {name: HostSeen(host=name, alive=True, spools={"source/1": "ready", "j/2/out": "full", **states}, seen=NOW)}
+
+
+def test_a_dataflow_runs_only_while_what_it_reads_is_received() -> None:
+    """Until its host says so, it is deploying; once the host says that it is not, degraded. Others count nothing."""
+    unheard = "no host has said yet that it receives j/2/out, source/1 for job 1"
+    assert (DataflowState.DEPLOYING, unheard) == found(READS)
+    assert (DataflowState.DEPLOYING, unheard) == found(READS, {})
+    assert (DataflowState.RUNNING, "") == found(READS, supplying(**{"source/9": "no room"}))
+    unsubscribed = "host h is not connected to the broker for source/1, which job 1 reads"
+    assert (DataflowState.DEGRADED, unsubscribed) == found(READS, supplying(**{"source/1": "unsubscribed"}))
+    trouble = "host h receives nothing of source/1, which job 1 reads: no room"
+    assert (DataflowState.DEGRADED, trouble) == found(READS, supplying(**{"source/1": "no room"}))
+
+
+def test_a_stream_that_another_host_receives_is_received() -> None:
+    """A host may read what another one puts into their common files; if none does, nothing comes."""
+    here = supplying(**{"source/1": "elsewhere"})
+    assert (DataflowState.RUNNING, "") == found(READS, here | supplying("i"))
+    waits = "no host has said yet that it receives source/1 for job 1"
+    assert (DataflowState.DEPLOYING, waits) == found(READS, here)
+    assert (DataflowState.DEPLOYING, waits) == found(READS, here | supplying("i", **{"source/1": "unsubscribed"}))
+
+
+def test_a_later_refused_plan_degrades_no_running_dataflow() -> None:
+    """Tasks of older plans continue to run."""
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, refused="no such type"))
+
+
+def test_a_failure_takes_precedence_over_waiting() -> None:
+    """If one of two jobs deploys and the other died, the second counts, because it calls for action."""
+    other = replace(NEED, job="2")
+    died = replace(WELL, job="2", state=JobState.DIED)
+    assert DataflowState.DEGRADED is find([NEED, other], {"2": died}, THERE).state
+
+
+@given(
+    st.sampled_from([DataflowState.DEPLOYING, DataflowState.RUNNING, DataflowState.DEGRADED]),
+    st.sampled_from([None, WELL, replace(WELL, in_effect=1), replace(WELL, failed={7: "no"})]),
+    st.booleans(),
+)
+def test_every_found_state_is_reached_by_the_table(state: DataflowState, seen: JobSeen | None, alive: bool) -> None:  # noqa: FBT001 - hypothesis draws it
+    """From any observed state, the events lead to the found one."""
+    finding = find([NEED], {"1": seen} if seen else {}, {"h": replace(THERE["h"], alive=alive)})
+    after = state
+    for event in path(state, finding):
+        after = turn(after, event)
+    assert finding.state is after
+
+
+def test_draining_and_removal_are_not_undone() -> None:
+    """A dataflow that drains or is removed stays so, in whatever state its jobs are."""
+    findings = [
+        DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED),
+        DataflowFinding(state=DataflowState.DEGRADED, event=DataflowEvent.JOB_DOWN),
+    ]
+    ended = [DataflowState.DRAINING, DataflowState.REMOVED]
+    assert [()] * 4 == [path(state, finding) for state, finding in product(ended, findings)]
+
+
+FOUND = [
+    find([NEED], {}, THERE),
+    find([NEED], {"1": WELL}, THERE),
+    find([NEED], {"1": replace(WELL, failed={7: "no"})}, THERE),
+    DRAINS,
+    REMOVED,
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(FOUND), st.booleans()), min_size=1))
+def test_the_passed_states_are_a_path_in_the_table(looks: list[tuple[DataflowFinding, bool]]) -> None:
+    """Each state follows from the one before, none repeats, and the last is the found one."""
+    states: list[DataflowState] = []
+    for found, replaced in looks:
+        last = states[-1] if states else None
+        ended = last in {DataflowState.DRAINING, DataflowState.REMOVED}
+        states += passed(last, found, replaced=replaced and last is not None and not ended)
+        assert states[-1] is found.state or ended
+    assert DataflowState.DEPLOYING is states[0]
+    assert all(after in DATAFLOW_LIFE[before].values() for before, after in pairwise(states))
+    assert all(before is not after for before, after in pairwise(states))

@@ -1,0 +1,1 @@
+"""Tests of machines, their carriages, images and scaling."""

@@ -1,0 +1,1 @@
+"""Tests of moves, isolation, quarantine, shards and paces."""

@@ -1,0 +1,1 @@
+"""Tests of outputs, dead letters and what is parked."""

@@ -1,0 +1,1 @@
+"""Tests of tasks that get other configs while they run."""

@@ -1,1 +1,0 @@
-"""Tests of the routes of single resources."""

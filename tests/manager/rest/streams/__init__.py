@@ -1,1 +1,0 @@
-"""Tests of answers that last: live events and outputs."""

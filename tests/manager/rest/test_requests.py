@@ -1,0 +1,281 @@
+"""Requests: their ids, their rates and their turns, and what the server listens with."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dags import Catalogue, Config, TaskType
+from engine.log_lines import _Lines
+from manager.answers.tenants import KeyForm
+from manager.kernel.live_events import LiveEvents
+from manager.problem import TooManyRequests
+from manager.rest import examples
+from manager.rest.app import listening, make_app
+from manager.rest.dependencies import (
+    MOST_ALLOWANCES,
+    MOST_WAITING_DOCUMENTS,
+    RATE_SECONDS,
+    WRONG_KEYS_PER_MINUTE,
+    DocumentTurns,
+    RequestRates,
+)
+from tests.catalogue import TYPES
+from tests.manager.managers import OPERATOR, Manager, raw
+from tests.manager.rest.conftest import Asking
+from tests.manager.rest.real_service import in_folder
+from tests.manager.rest.socket_server import Switch
+
+
+@pytest.mark.parametrize("given", ["4f9a", "a.B_c-9", "x" * 64])
+def test_an_id_that_was_sent_comes_back(ann: httpx.Client, given: str) -> None:
+    """So a caller's log and the service's fit together."""
+    assert given == ann.get("/v1/keys", headers={"X-Request-Id": given}).headers["X-Request-Id"]
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "two words", "a;b", "\u00e9"])
+def test_what_is_no_id_is_replaced(ann: httpx.Client, given: str) -> None:
+    """It would come back in a header and stand in the log, so it cannot be just anything."""
+    answer = ann.get("/v1/keys", headers={b"X-Request-Id": given.encode()})
+    assert (200, 16) == (answer.status_code, len(answer.headers["X-Request-Id"]))
+
+
+def test_a_change_is_logged_with_its_request_and_its_dataflow(
+    ann: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By fields, and by the form of its path; what only looks is logged for those who want all."""
+    kept = _KeptLines()
+    logging.getLogger("manager.rest.problems").addHandler(kept)
+    try:
+        with caplog.at_level(logging.INFO):
+            answer = ann.post("/v1/dataflows", json=examples.DOCUMENT, headers={"X-Request-Id": "mine"})
+            made = answer.raise_for_status().json()["id"]
+            ann.get(f"/v1/dataflows/{made}")
+            ann.delete(f"/v1/dataflows/{made}%0ahostile")
+            ann.delete(f"/v1/dataflows/{made}")
+    finally:
+        logging.getLogger("manager.rest.problems").removeHandler(kept)
+    lines = [{name: line.get(name) for name in ("method", "route", "status", "dataflow")} for line in kept.lines]
+    route = "/v1/dataflows/{id}"
+    assert [
+        {"method": "POST", "route": "/v1/dataflows", "status": 201, "dataflow": made},
+        {"method": "DELETE", "route": route, "status": 422, "dataflow": None},
+        {"method": "DELETE", "route": route, "status": 200, "dataflow": made},
+    ] == lines
+    assert "mine" == kept.lines[0]["request"]
+
+
+class _KeptLines(logging.Handler):
+    """Keeps lines as programs read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(_Lines())
+        self.lines: list[dict[str, object]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(json.loads(self.format(record)))
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(per_minute=st.integers(1, 20), waits=st.lists(st.floats(0.0, 30.0), max_size=60))
+def test_no_tenant_asks_more_often_than_it_may(per_minute: int, waits: list[float]) -> None:
+    """However requests come, those that are taken are no more than a minute's worth and what refilled meanwhile."""
+    clock = _Clock()
+    rates = RequestRates(clock)
+    taken = 0
+    for wait in waits:
+        clock.now += wait
+        taken += _takes(rates, "ann", per_minute)
+        assert taken <= per_minute * (1.0 + clock.now / RATE_SECONDS) + 1e-6
+
+
+def test_a_refusal_says_when_to_come_back() -> None:
+    """After the seconds that it names a request is taken, and not before."""
+    clock = _Clock()
+    rates = RequestRates(clock)
+    assert all(_takes(rates, "ann", 6) for _ in range(6))
+    with pytest.raises(TooManyRequests) as refused:
+        rates.take("ann", 6)
+    assert refused.value.retry_after == pytest.approx(10.0)
+    clock.now += 9.9
+    assert not _takes(rates, "ann", 6)
+    clock.now += 0.2
+    assert _takes(rates, "ann", 6)
+
+
+def test_one_tenant_takes_nothing_from_another() -> None:
+    """A tenant that has used up its allowance leaves those of others as they were."""
+    rates = RequestRates(_Clock())
+    assert [True] * 3 + [False] == [_takes(rates, "ann", 3) for _ in range(4)]
+    assert _takes(rates, "bob", 3)
+
+
+def test_wrong_keys_are_counted_by_address() -> None:
+    """An address may send so many wrong keys a minute, and another one as many."""
+    rates = RequestRates(_Clock())
+    for _ in range(WRONG_KEYS_PER_MINUTE):
+        rates.count_wrong_key("10.0.0.1")
+    with pytest.raises(TooManyRequests, match=r"10\.0\.0\.1"):
+        rates.count_wrong_key("10.0.0.1")
+    rates.count_wrong_key("10.0.0.2")
+
+
+def test_a_right_key_is_taken_where_too_many_wrong_ones_come_from(ask: Asking, app: FastAPI, ann: httpx.Client) -> None:
+    """Wrong keys from an address lock out nobody behind it; they themselves are answered with 429."""
+    app.state.rates = RequestRates(_Clock())
+    wrong = ask("wrong")
+    statuses = [wrong.get("/v1/keys").status_code for _ in range(WRONG_KEYS_PER_MINUTE + 1)]
+    assert [401] * WRONG_KEYS_PER_MINUTE + [429] == statuses
+    assert 200 == ann.get("/v1/keys").status_code
+
+
+def test_addresses_without_end_take_no_memory_without_end() -> None:
+    """What is remembered is bounded, and who asked last is remembered."""
+    rates = RequestRates(_Clock())
+    for number in range(2 * MOST_ALLOWANCES):
+        rates.count_wrong_key(str(number))
+    assert MOST_ALLOWANCES == len(rates._left)
+    assert [True] * 3 + [False] == [_takes(rates, "ann", 3) for _ in range(4)]
+
+
+def _takes(rates: RequestRates, tenant: str, per_minute: int) -> bool:
+    try:
+        rates.take(tenant, per_minute)
+    except TooManyRequests:
+        return False
+    return True
+
+
+PATIENCE = 20.0
+
+
+class LongConfig(Config):
+    """Which of the documents it is."""
+
+    number: int
+
+
+class Reading:
+    """What becomes of documents with a task of the type `long`: which were begun, and which may end."""
+
+    def __init__(self) -> None:
+        self.begun: SimpleQueue[int] = SimpleQueue()
+        self.ends: SimpleQueue[None] = SimpleQueue()
+
+    def read(self, config: LongConfig) -> tuple[()]:
+        """The fields that the task reads: none, once the test says so."""
+        self.begun.put(config.number)
+        self.ends.get(timeout=PATIENCE)
+        return ()
+
+
+@pytest.fixture
+def reading() -> Reading:
+    return Reading()
+
+
+@pytest.fixture
+def manager(tmp_path: Path, reading: Reading) -> Iterator[Manager]:
+    long = TaskType(name="long", config=LongConfig, reads=reading.read)
+    made = Manager(in_folder(tmp_path), catalogue=Catalogue.of((*TYPES, long))).lead()
+    made.admit("ann", "eve")
+    made.register("weather")
+    yield made
+    made.close()
+
+
+def test_many_large_documents_of_a_tenant_take_nobody_elses_turn(
+    manager: Manager, reading: Reading, served: tuple[Switch, str]
+) -> None:
+    """One of them is worked on at a time, and others' are answered meanwhile."""
+    switch, url = served
+    switch.app = make_app(manager.service, LiveEvents(last=0), lambda: None)
+    keys = {
+        name: manager.service.administration.make_key(OPERATOR, KeyForm(tenant=name)).key for name in ("ann", "eve")
+    }
+
+    def send(tenant: str, path: str, text: str) -> int:
+        headers = {"Authorization": f"Bearer {keys[tenant]}", "Content-Type": "application/json"}
+        return httpx.post(
+            f"{url}/v1/{path}", content=raw(text), headers=headers, timeout=PATIENCE, trust_env=False
+        ).status_code
+
+    with ThreadPoolExecutor(6) as clients:
+        asked = [
+            clients.submit(send, "eve", "explain", f"s:source > a:long{{'number': {number}}} > k:sink")
+            for number in range(6)
+        ]
+        for _ in range(6):
+            reading.begun.get(timeout=PATIENCE)
+            # The others of hers would have begun by the time that somebody else's is answered.
+            assert 201 == send("ann", "dataflows", "s:source > a:map > k:sink")
+            assert 0 == reading.begun.qsize()
+            reading.ends.put(None)
+        assert [200] * 6 == [each.result(PATIENCE) for each in asked]
+
+
+def test_documents_of_a_tenant_have_their_turns_as_they_came() -> None:
+    """And another tenant's has its own at once."""
+    order: list[str] = []
+
+    async def work(turns: DocumentTurns, owner: str, name: str) -> None:
+        async with turns.turn(owner):
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+
+    async def all_at_once() -> None:
+        turns = DocumentTurns()
+        await asyncio.gather(work(turns, "eve", "1"), work(turns, "eve", "2"), work(turns, "ann", "a"))
+
+    asyncio.run(all_at_once())
+    assert ["1 begins", "a begins", "1 ends", "a ends", "2 begins", "2 ends"] == order
+
+
+def test_only_so_many_documents_of_a_tenant_wait() -> None:
+    """One more is refused until one has had its turn; another tenant's is not."""
+
+    async def crowd() -> None:
+        turns = DocumentTurns()
+        ends = asyncio.Event()
+
+        async def work() -> None:
+            async with turns.turn("eve"):
+                await ends.wait()
+
+        waiting = [asyncio.create_task(work()) for _ in range(1 + MOST_WAITING_DOCUMENTS)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests, match="32 documents of 'eve' wait already; send the next once"):
+            await work()
+        async with turns.turn("ann"):
+            ends.set()
+        await asyncio.gather(*waiting)
+        await work()
+
+    asyncio.run(crowd())
+
+
+def test_rest_sends_at_once() -> None:
+    """No part of an answer waits until the client has acknowledged the part before it."""
+    with listening("127.0.0.1", 0) as found, socket.create_connection(found.getsockname()):
+        accepted, _ = found.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -1,0 +1,1 @@
+"""Tests of sources, and of events that callers send."""

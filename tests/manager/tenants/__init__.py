@@ -1,0 +1,1 @@
+"""Tests of tenants, keys, quotas, secrets and the broker's access lists."""
