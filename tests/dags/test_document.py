@@ -1,11 +1,13 @@
-"""The form of documents: fields, their types and lengths, and the effect of broken entries."""
+"""The form of documents: fields, types, lengths, the effect of broken entries, and the JSON Schema."""
 
+import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types of its own
 
-from dags import Problem
-from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
+from dags import Document, InvalidDocument, Problem
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, read
 from tests.dags.refusal import canonicalise, codes, problem, problems
 from tests.notation import document
 
@@ -299,3 +301,101 @@ def test_checks_of_the_form_stop_after_a_thousand_problems() -> None:
     """The first thousand are reported."""
     written = {**document(TWO), "tasks": [0] * 1_500, "streams": []}
     assert [f"/tasks/{i}" for i in range(1_000)] == [problem.pointer for problem in problems(written)]
+
+
+VALIDATOR = Draft202012Validator(Document.model_json_schema())
+SHORTEST = document("s:source > k:sink")
+
+
+def task(**fields: Any) -> dict[str, Any]:
+    return {**SHORTEST, "tasks": [{"id": "s", "type": "source", **fields}, SHORTEST["tasks"][1]]}
+
+
+def stream(**fields: Any) -> dict[str, Any]:
+    return {**SHORTEST, "streams": [{"from": "s", "to": "k", **fields}]}
+
+
+def without(written: dict[str, Any], field: str) -> dict[str, Any]:
+    return {name: value for name, value in written.items() if name != field}
+
+
+WELL_FORMED: dict[str, dict[str, Any]] = {
+    "plain": SHORTEST,
+    "ports": document("s:source > p:split..even > j:join.left > k:sink p.odd > j.right"),
+    "fresh": document("s:source > a!:map{'add': 1} > k:sink"),
+    "null ports": stream(from_port=None, to_port=None),
+    "free config": task(config={"": [None, {"a": [1.5, "é"]}]}),
+    "no config": task(),
+    "version as a float": {**SHORTEST, "version": 1.0},
+    "longest id": task(id="é" * 128),
+    "longest type": task(type="t" * 200),
+    "longest name": {**SHORTEST, "name": "😀" * 200},
+    "longest port": stream(to_port="p" * 64),
+    "id of a stream may be empty": stream(to=""),
+    "no streams": {**SHORTEST, "streams": []},
+}
+MALFORMED: dict[str, Any] = {
+    "not an object": [],
+    "empty": {},
+    **{f"no {field}": without(SHORTEST, field) for field in SHORTEST},
+    **{f"{field} null": {**SHORTEST, field: None} for field in SHORTEST},
+    "version 2": {**SHORTEST, "version": 2},
+    "version true": {**SHORTEST, "version": True},
+    "version as a text": {**SHORTEST, "version": "1"},
+    "unknown field": {**SHORTEST, "extra": 1},
+    "empty name": {**SHORTEST, "name": ""},
+    "long name": {**SHORTEST, "name": "n" * 201},
+    "control character in the name": {**SHORTEST, "name": "a\tb"},
+    "no task": {**SHORTEST, "tasks": []},
+    "too many tasks": {**SHORTEST, "tasks": SHORTEST["tasks"] * (MOST_TASKS // 2 + 1)},
+    "task no object": {**SHORTEST, "tasks": ["s"]},
+    "tasks no list": {**SHORTEST, "tasks": {"s": {"type": "source"}}},
+    "task without id": {**SHORTEST, "tasks": [{"type": "source"}]},
+    "task without type": {**SHORTEST, "tasks": [{"id": "s"}]},
+    "unknown field of a task": task(extra=1),
+    "empty id": task(id=""),
+    "long id": task(id="i" * 129),
+    "slash in an id": task(id="a/b"),
+    "plus in an id": task(id="+"),
+    "hash in an id": task(id="#"),
+    "control character in an id": task(id="a\x85b"),
+    "number as an id": task(id=5),
+    "empty type": task(type=""),
+    "long type": task(type="t" * 201),
+    "config no object": task(config=[]),
+    "config null": task(config=None),
+    "fresh as a number": task(fresh=1),
+    "fresh null": task(fresh=None),
+    "stream no object": {**SHORTEST, "streams": [["s", "k"]]},
+    "stream without from": {**SHORTEST, "streams": [{"to": "k"}]},
+    "stream without to": {**SHORTEST, "streams": [{"from": "s"}]},
+    "unknown field of a stream": stream(extra=1),
+    "null end": stream(to=None),
+    "long end": stream(to="t" * 129),
+    "empty port": stream(from_port=""),
+    "long port": stream(from_port="p" * 201),
+    "number as a port": stream(to_port=0),
+}
+
+
+@pytest.mark.parametrize("name", WELL_FORMED)
+def test_the_reader_accepts_what_the_schema_accepts(name: str) -> None:
+    """Without a problem of form."""
+    assert [] == list(VALIDATOR.iter_errors(WELL_FORMED[name]))
+    assert () == read(json.dumps(WELL_FORMED[name])).problems
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_the_reader_refuses_what_the_schema_refuses(name: str) -> None:
+    """With a problem of form."""
+    assert not VALIDATOR.is_valid(MALFORMED[name])
+    try:
+        found = read(json.dumps(MALFORMED[name])).problems
+    except InvalidDocument as refused:
+        found = refused.problems
+    assert found
+
+
+def test_the_schema_is_valid() -> None:
+    """By the rules of JSON Schema itself."""
+    Draft202012Validator.check_schema(Document.model_json_schema())

@@ -1,12 +1,34 @@
-"""Task types, and the combinations that they refuse."""
+"""Task types, their catalogues, tags and schemas, and the combinations that they refuse."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dags import Config, Effect, Emission, NamesSource, Read, Schema, Secret, State, TaskType, passes_on
+from dags import (
+    AnyTaskType,
+    Catalogue,
+    Config,
+    Effect,
+    Emission,
+    InvalidDocument,
+    Kind,
+    Namespace,
+    NamesSource,
+    Read,
+    Schema,
+    Secret,
+    State,
+    TaskType,
+    meet,
+    passes_on,
+)
 from dags.task_type import no_keys, reads_nothing
-from tests.catalogue import SCHEMA, NoConfig
+from tests.catalogue import SCHEMA, NoConfig, TagsConfig
+from tests.notation import document, flow
+from tests.strategies import Document, documents
 
 
 def test_a_type_is_a_simple_filter_by_default() -> None:
@@ -112,3 +134,215 @@ def test_a_secret_has_an_owner_only_if_one_is_given() -> None:
 def test_words_for_behaviour_are_stable(enum: Any, values: list[str]) -> None:
     """They are written to files and read by programs."""
     assert values == list(enum)
+
+
+NO_TAGS: frozenset[str] = frozenset()
+
+
+def tags_of(text: str) -> dict[str, frozenset[str]]:
+    """The tags of each task of a line."""
+    made = flow(text)
+    return {task: made.tasks[place].tags for task, place in made.places.items()}
+
+
+def test_tags_come_from_type_config_and_document() -> None:
+    """A task needs those of its type, those that its config asks for, and those that its document names."""
+    found = tags_of("s:source > a:map > b:gpu[big] > c:either[big,fast]{'needs': 'fpga'} > d:either > k:sink[near]")
+    assert {
+        "s": NO_TAGS,
+        "a": NO_TAGS,
+        "b": {"gpu", "big"},
+        "c": {"gpu", "fpga", "big", "fast"},
+        "d": {"gpu"},
+        "k": {"near"},
+    } == found
+
+
+def test_equivalent_tasks_need_the_tags_of_all() -> None:
+    """Tasks of one document that become one run where the tags of each are offered."""
+    found = tags_of("s:source > a:map[gpu] > k:sink s > b:map[big] > l:sink")
+    assert {"gpu", "big"} == found["a"] == found["b"]
+
+
+@given(document=documents(), tags=st.lists(st.sampled_from(["gpu", "big"])))
+def test_tags_have_no_effect_on_what_is_computed(document: Document, tags: list[str]) -> None:
+    """The keys, texts and streams of a document are the same with whatever tags, so they change nothing in sharing."""
+    other = {**document, "tasks": [{**task, "tags": tags} for task in document["tasks"]]}
+    one, two = flow(document), flow(other)
+    assert [replace(task, tags=NO_TAGS) for task in one.tasks] == [replace(task, tags=NO_TAGS) for task in two.tasks]
+    assert one.places == two.places
+
+
+@pytest.mark.parametrize(
+    ("tags", "code", "pointer"),
+    [
+        ("gpu", "wrong-type", "/tasks/1/tags"),
+        ([1], "wrong-type", "/tasks/1/tags/0"),
+        (["gpu", ""], "too-short", "/tasks/1/tags/1"),
+        (["a b"], "wrong-value", "/tasks/1/tags/0"),
+        (["a,b"], "wrong-value", "/tasks/1/tags/0"),
+        (["x" * 101], "too-long", "/tasks/1/tags/0"),
+        (["x"] * 51, "wrong-value", "/tasks/1/tags"),
+    ],
+)
+def test_unfit_tags_are_refused_in_their_place(tags: Any, code: str, pointer: str) -> None:
+    """Tags are texts that a command line can name; anything else is a problem there."""
+    written = document("s:source > a:map > k:sink")
+    written["tasks"][1]["tags"] = tags
+    assert [(pointer, code)] == [(each.pointer, each.code) for each in refused(written)]
+
+
+def refused(written: Any) -> Any:
+    with pytest.raises(InvalidDocument) as error:
+        flow(written)
+    return error.value.problems
+
+
+def test_tags_of_a_config_that_are_none_are_the_fault_of_the_type() -> None:
+    """A task type whose hook returns something else is reported, and nothing is accepted."""
+    broken: Any = ["gpu"]
+    kind = TaskType(name="broken", config=TagsConfig, config_tags=lambda _: broken)
+    with pytest.raises(TypeError, match="config_tags returned list, not frozenset"):
+        kind.of(TagsConfig())
+
+
+def named(name: str) -> AnyTaskType:
+    return TaskType(name=name, config=NoConfig)
+
+
+def nothing(_name: str) -> AnyTaskType | None:
+    return None
+
+
+A, B = named("a"), named("b")
+NAMESPACE = Namespace("n:", lambda name: named(name) if name != "n:none" else None)
+
+
+def test_types_are_found_by_name() -> None:
+    """An unknown name gives None."""
+    catalogue = Catalogue.of([A, B])
+    assert catalogue.find("a") is A
+    assert catalogue.find("b") is B
+    assert catalogue.find("c") is None
+    assert Catalogue().find("a") is None
+
+
+def test_a_namespace_is_asked_for_names_with_its_prefix() -> None:
+    """It gets the full name, and only if no type has that name."""
+    catalogue = Catalogue.of([NAMESPACE, A])
+    found = catalogue.find("n:x")
+    assert found is not None
+    assert "n:x" == found.name
+    assert catalogue.find("n:none") is None
+    assert catalogue.find("m:x") is None
+    assert catalogue.find("n") is None
+    assert catalogue.find("a") is A
+
+
+def test_the_namespace_with_the_prefix_answers_among_several() -> None:
+    """The order of namespaces does not matter."""
+    other = Namespace("o:", named)
+    for entries in ([NAMESPACE, other], [other, NAMESPACE]):
+        catalogue = Catalogue.of(entries)
+        assert ["n:x", "o:x"] == [found.name for name in ("n:x", "o:x") if (found := catalogue.find(name))]
+
+
+def test_names_to_suggest_are_sorted_types_then_namespaces() -> None:
+    """Namespaces have a star."""
+    assert ("a", "b", "n:*", "m:*") == Catalogue.of([NAMESPACE, B, A, Namespace("m:", nothing)]).names()
+
+
+def test_two_types_of_one_name_are_refused() -> None:
+    """Even if they come from different packages."""
+    with pytest.raises(ValueError, match="two task types") as refused:
+        Catalogue.of([A, B, named("a")])
+    assert "two task types are named 'a'; rename one, or install only one of them" == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("entries", "prefix", "clash"),
+    [
+        ([named("n:x"), NAMESPACE], "n:", "n:x"),
+        ([NAMESPACE, named("n:x")], "n:", "n:x"),
+        ([NAMESPACE, Namespace("n:", nothing)], "n:", "n:"),
+        ([NAMESPACE, Namespace("n:m:", nothing)], "n:", "n:m:"),
+        ([Namespace("n:m:", nothing), NAMESPACE], "n:", "n:m:"),
+        ([A, Namespace("", nothing)], "", "a"),
+    ],
+)
+def test_a_namespace_that_covers_another_entry_is_refused(
+    entries: list[AnyTaskType | Namespace], prefix: str, clash: str
+) -> None:
+    """The other entry is a type in it, the same namespace, or a part of it."""
+    with pytest.raises(ValueError, match="also covers") as refused:
+        Catalogue.of(entries)
+    assert f"namespace '{prefix}' also covers '{clash}'; choose another prefix" == str(refused.value)
+
+
+def test_entries_with_a_common_beginning_do_not_clash() -> None:
+    """A type that is the beginning of a prefix, and namespaces side by side."""
+    catalogue = Catalogue.of([named("n"), NAMESPACE, Namespace("n-", nothing)])
+    assert ("n", "n:*", "n-*") == catalogue.names()
+
+
+@pytest.mark.parametrize(("answer", "given"), [(5, "int"), (A, "'a'"), (TaskType, "type")])
+def test_a_namespace_that_answers_with_something_else_is_refused(answer: Any, given: str) -> None:
+    """It must return the type of the full name, or None."""
+    catalogue = Catalogue.of([Namespace("n:", lambda _: answer)])
+    with pytest.raises(TypeError) as refused:
+        catalogue.find("n:x")
+    assert f"the namespace 'n:' returned {given} instead of 'n:x'" == str(refused.value)
+
+
+AB = Schema.of(a=Kind.FLOAT, b=Kind.STRING)
+
+
+def test_a_schema_is_made_of_a_mapping_and_names() -> None:
+    """Names override the mapping."""
+    assert Schema.of({"a": Kind.FLOAT, "b": Kind.STRING}) == AB
+    assert Schema.of({"a": Kind.JSON, "b": Kind.STRING}, a=Kind.FLOAT) == AB
+    assert () == Schema.of().names()
+
+
+def test_names_are_sorted() -> None:
+    """By code point, in whatever order they were added."""
+    assert ("B", "a", "b", "é") == Schema.of({"é": Kind.JSON, "b": Kind.JSON, "a": Kind.JSON, "B": Kind.JSON}).names()
+
+
+def test_a_field_is_added_changed_or_dropped_in_a_new_schema() -> None:
+    """The old schema does not change."""
+    assert Schema.of(a=Kind.FLOAT, b=Kind.STRING, c=Kind.JSON) == AB.plus("c", Kind.JSON)
+    assert Schema.of(a=Kind.INTEGER, b=Kind.STRING) == AB.plus("a", Kind.INTEGER)
+    assert Schema.of(b=Kind.STRING) == AB.without("a")
+    assert AB == AB.without("c")
+    assert {"a": Kind.FLOAT, "b": Kind.STRING} == dict(AB.fields.items())
+
+
+def test_a_selection_has_the_fields_that_are_there() -> None:
+    """Missing names are ignored, and repeated names count once."""
+    assert Schema.of(b=Kind.STRING) == AB.only(["b", "c", "b"])
+    assert Schema.of() == AB.only([])
+
+
+@pytest.mark.parametrize(
+    ("schemas", "expected"),
+    [
+        ([AB], AB),
+        ([AB, AB], AB),
+        ([AB, Schema.of()], Schema.of()),
+        ([AB, Schema.of(b=Kind.STRING, c=Kind.FLOAT)], Schema.of(b=Kind.STRING)),
+        ([AB, Schema.of(a=Kind.INTEGER, b=Kind.STRING)], Schema.of(b=Kind.STRING)),
+        ([AB, AB.plus("c", Kind.JSON), AB.without("a")], Schema.of(b=Kind.STRING)),
+        ([AB, AB, AB.without("b")], Schema.of(a=Kind.FLOAT)),
+        ([AB, Schema.of(a=Kind.FLOAT, b=Kind.STRING)], AB),
+    ],
+)
+def test_where_streams_meet_the_shared_fields_are_left(schemas: list[Schema], expected: Schema) -> None:
+    """The fields that all streams have with the same kind, in any order of the streams."""
+    assert expected == meet(schemas)
+    assert expected == meet(iter(schemas[::-1]))
+
+
+def test_a_schema_that_enters_by_many_streams_is_looked_at_once() -> None:
+    """Tasks that pass events on return the same schema object."""
+    assert AB is meet([AB] * 1_000)

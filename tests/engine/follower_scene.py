@@ -1,4 +1,4 @@
-"""A job's folder with records, and a follower over a sender that a test controls."""
+"""A job's folder, and a follower over a sender and copies that a test controls."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ from engine.records.job_folder import JobFolder
 from engine.records.record import Cut, EmittedEvents, Record
 from engine.records.state import InstanceStates
 from engine.records.store import RecordStore
-from engine.replicas.copies import NO_COPIES, Copies
+from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
 
 PORT = Port(7, "out")
 STREAM = Stream(*PORT)
@@ -146,3 +146,26 @@ class Scene:
         self.run += 1
         self.sender = Sender()
         return Follower(self.folder, self.store, self.sender, run=self.run, copies=copies)
+
+
+class LateCopies:
+    """The copies of a host's files; notes what was waited for."""
+
+    def __init__(self) -> None:
+        self.there = set[Path]()
+        self.waited: list[tuple[Path, ...]] = []
+        self.ended = False
+
+    def settle(self, *folders: Path) -> None:
+        """Note it."""
+        if self.ended:
+            raise CopiesEnded("another machine carries this host")
+        self.waited.append(folders)
+
+    def ship(self, folder: Path) -> None:
+        """Nobody asks in these tests."""
+        raise NotImplementedError
+
+    def has(self, path: Path) -> bool:
+        """Whether it was let be there."""
+        return path in self.there

@@ -1,4 +1,4 @@
-"""The implementations of built-in tasks: their results, including nulls, and how they are found."""
+"""The implementations of built-in tasks: their results, their ports, and how they are found."""
 
 import json
 import math
@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from bridge.raw_events import ARROW_TYPES
-from dags import Kind, Schema
+from dags import Config, Kind, Ports, Schema, TaskType
 from engine.behaviour import (
     Behaviour,
     EventName,
+    Implementation,
     NoBehaviour,
     PortEmission,
     Unwatched,
@@ -27,6 +28,7 @@ from engine.behaviour import (
 from engine.plan import Slot
 from engine.records.state import Staged
 from engine.tasks import TYPES
+from engine.trial import try_out
 from tests.engine.kernels import PLACES, events, slot
 
 
@@ -303,3 +305,42 @@ def test_the_watch_is_notified_of_each_task_that_is_made() -> None:
     with pytest.raises(NoBehaviour, match="killed its worker"):
         made[2]("in", events([]), Staged({}))
     assert made[3]("in", events([]), Staged({}))
+
+
+class DealConfig(Config):
+    """To whom events are dealt, one after the other, and from whom they come."""
+
+    takes: tuple[str, ...] = ("in",)
+    may: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ("out",)
+
+
+DEAL = TaskType(
+    name="deal",
+    config=DealConfig,
+    ports=lambda c: Ports(inputs=c.takes + c.may, outputs=c.gives, optional=frozenset(c.may)),
+    output_schema=lambda c, inputs: dict.fromkeys(c.gives, next(iter(inputs.values()))),
+)
+
+
+def _deal(config: DealConfig) -> Behaviour:
+    def deal(_port: str, event: dict[str, Any], state: Staged) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        dealt = state.get(()) or 0
+        state.put((), dealt + 1)
+        yield config.gives[dealt % len(config.gives)], event
+
+    def outputs(schema: pa.Schema) -> Mapping[str, pa.Schema]:
+        return dict.fromkeys(config.gives, schema)
+
+    return each_event(deal, outputs)
+
+
+IMPLEMENTATION = Implementation(type=DEAL, make=_deal)
+
+
+def test_a_behaviour_gives_at_the_ports_of_its_config() -> None:
+    """Two tasks of one type have their own ports, and take events at those with streams."""
+    events = [("a", {"n": 1}), ("c", {"n": 2}), ("a", {"n": 3})]
+    config = {"takes": ["a"], "may": ["b", "c"], "gives": ["x", "y"]}
+    assert {"x": [{"n": 1}, {"n": 3}], "y": [{"n": 2}]} == try_out(IMPLEMENTATION, config, events)
+    assert {"out": [{"n": 1}]} == try_out(IMPLEMENTATION, {}, [{"n": 1}])

@@ -20,8 +20,8 @@ from engine.outside import FILES
 from engine.plan import Delivery, Edge, Ingress, Plan, ReplayedFile, Slot, Subscribed
 from engine.trial import try_out
 from tests.integration.hosting import HOST, QUICK, Hosting
-from tests.tasks.pictures import Point, read_back
-from tests.tasks.references import join, predictive, statistics
+from tests.tasks import references
+from tests.tasks.test_visual import Point, read_back
 from workloads.riotbench import applications as riotbench
 from workloads.riotbench.applications import Document
 from workloads.riotbench.datasets import URBAN
@@ -91,9 +91,9 @@ def cleaned(sent: Sequence[Event]) -> list[Event]:
         low, high = RANGES[event["field"]]
         if not low <= event["v"] <= high or event["source"] not in SENSORS:
             event["v"] = None
-    filled = emitted(statistics.interpolate(iter(events), ["source", "field"], 5))
+    filled = emitted(references.interpolate(iter(events), ["source", "field"], 5))
     single = [{**{k: v for k, v in each.items() if k != "v"}, "value": each["v"]} for each in filled]
-    joined = emitted(join.join_by_id(iter(single), ["msg"], 5, list(OBSERVED), timedelta(minutes=1), 10_000))
+    joined = emitted(references.join_by_id(iter(single), ["msg"], 5, list(OBSERVED), timedelta(minutes=1), 10_000))
     return [{**each, "city": f"city of {each['source']}"} for each in joined if each["source"] in SENSORS]
 
 
@@ -224,8 +224,8 @@ def learned_trees(expected: Sequence[Event]) -> list[str]:
     """The trees that TRAIN grows, by the references."""
     rows = [{**each, "v": each[TARGET]} for each in expected]
     classes = ["BAD", "GOOD", "VERYGOOD", "EXCELLENT"]
-    annotated = emitted(predictive.annotate_class(iter(rows), classes, WINDOW))
-    grown = emitted(predictive.decision_tree_train(iter(annotated), FEATURES, "class", WINDOW))
+    annotated = emitted(references.annotate_class(iter(rows), classes, WINDOW))
+    grown = emitted(references.decision_tree_train(iter(annotated), FEATURES, "class", WINDOW))
     return sorted({each["model"] for each in grown})
 
 
@@ -238,8 +238,8 @@ def predicted(hosting: Hosting, pred: Application, models: list[str], heard: dic
     asked: list[tuple[str, Event]] = [("in", each) for each in sent]
     tree = [("model", {"model": latest["decision_tree"]}), *asked]
     line = [("model", {"model": latest["linear_regression"]}), *asked]
-    classes = emitted(predictive.decision_tree_classify(iter(tree), FEATURES))
-    predictions = emitted(predictive.linear_regression_predict(iter(line), FEATURES))
+    classes = emitted(references.decision_tree_classify(iter(tree), FEATURES))
+    predictions = emitted(references.linear_regression_predict(iter(line), FEATURES))
     found = hosting.until_delivered(pred.deliveries["classify output"], len(sent))
     assert [each["class"] for each in classes] == [each["class"] for each in found]
     found = hosting.until_delivered(pred.deliveries["predict output"], len(sent))
@@ -276,7 +276,7 @@ def errors_of(sent: Sequence[Event], predictions: Sequence[float]) -> list[float
         block = blocks.setdefault(each["source"], [])
         block.append(each[TARGET])
         if len(block) == 5:
-            averages[each["source"]] = statistics.added(blocks.pop(each["source"])) / 5
+            averages[each["source"]] = references.added(blocks.pop(each["source"])) / 5
         average = averages.get(each["source"])
         found.append((each[TARGET] - prediction) / average if average else None)
     return found
@@ -288,11 +288,11 @@ def test_stats(hosting: Hosting, replayed: Path) -> None:
     stats = started(hosting, riotbench.stats(URBAN, window=POINTS), *taps, replayed=replayed)
     by = ["source", "field"]
     events = measured(readings())
-    smooth = emitted(statistics.kalman_filter(iter(events), by, 0.125, 0.32, 30.0))
+    smooth = emitted(references.kalman_filter(iter(events), by, 0.125, 0.32, 30.0))
     expected: dict[str, tuple[str, list[Event]]] = {
-        "average": ("v", emitted(statistics.block_window_average(iter(events), by, 5))),
+        "average": ("v", emitted(references.block_window_average(iter(events), by, 5))),
         "kalman": ("v", smooth),
-        "regression": ("predicted", emitted(statistics.sliding_linear_regression(iter(smooth), by, 10, 10))),
+        "regression": ("predicted", emitted(references.sliding_linear_regression(iter(smooth), by, 10, 10))),
         # Held against its definition in a test of its own.
         "distinct": ("distinct", try_out("distinct_approx_count", BUCKETS, events)["out"]),
     }

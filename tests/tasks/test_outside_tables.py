@@ -1,5 +1,6 @@
-"""Tables: every event is written once, even if batches are repeated, and rows come back as they were written."""
+"""Tables: every event is written once, and rows come back as written; and connections to PostgreSQL."""
 
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pg8000.dbapi import InterfaceError
 from sqlalchemy import create_engine, text
 
 from dags import Kind
 from engine.behaviour import EventName, Unwatched
+from engine.implementations.outside.postgresql_connection import PostgresqlConnection
 from tests import needs
 from tests.manager.databases import Server, server
 from tests.tasks.worksite import OWNER, Worksite, allow, keep_secret
@@ -223,3 +226,31 @@ def test_rows_of_every_kind_come_back_in_the_order_of_the_column(
         "ValueError: more than 4 rows are between 'low' = 0 and 'high' = 9; query fewer, or raise `most`",
         "ValueError: the field 'low' is null; it needs a value",
     ] == asking.parked([{"low": 0, "high": 9}, {"low": None, "high": 9}])
+
+
+WELCOME = b"R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I"
+"""Nobody needs a password, and the server is ready."""
+
+
+def test_a_connection_to_a_server_that_has_gone_closes_whole() -> None:
+    """With its buffers, which hold what could not be sent; as with the driver's own, a second time is an error."""
+    here, there = socket.socketpair()
+    there.sendall(WELCOME)
+    connection = PostgresqlConnection("ann", sock=here, ssl_context=False)
+    buffers = connection._sock
+    there.close()
+    with pytest.raises(InterfaceError, match="network error"):
+        connection.cursor().execute("SELECT 1")
+    connection.close()
+    assert (True, -1) == (buffers.closed, here.fileno())
+    with pytest.raises(InterfaceError, match="is closed"):
+        connection.close()
+
+
+def test_a_connection_that_is_refused_leaves_no_socket() -> None:
+    """Whether the server goes before the first message or says why."""
+    here, there = socket.socketpair()
+    there.close()
+    with pytest.raises(InterfaceError, match="network error"):
+        PostgresqlConnection("ann", sock=here, ssl_context=False)
+    assert -1 == here.fileno()

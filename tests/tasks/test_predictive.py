@@ -15,8 +15,8 @@ from dags import Kind, Schema
 from engine.implementations import predictive
 from engine.tasks.predictive import DecisionTree, DecisionTreeClassifyConfig, LinearRegression, read_model, written
 from engine.trial import At, Event, Parked, try_out
+from tests.tasks import references
 from tests.tasks.agreeing import agrees
-from tests.tasks.references import predictive as references
 
 FIELDS = ["v", "w"]
 SCHEMA = Schema.of({"class": Kind.STRING}, k=Kind.STRING, v=Kind.FLOAT, w=Kind.INTEGER)

@@ -16,8 +16,8 @@ from dags import Kind, Schema
 from engine.implementations import stream_statistics
 from engine.tasks.stream_statistics import DistinctApproxCountConfig
 from engine.trial import Event, Parked, Trial, rows_of, try_out
+from tests.tasks import references
 from tests.tasks.agreeing import agrees
-from tests.tasks.references import statistics as references
 
 SCHEMA = Schema.of(k=Kind.STRING, n=Kind.INTEGER, v=Kind.FLOAT, w=Kind.INTEGER)
 VALUES = st.floats(-1e6, 1e6)

@@ -14,8 +14,8 @@ from bridge.intake import Expected
 from bridge.spools.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
 from bridge.spools.reader import between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState, commit, consumers, leave
+from tests.bridge.spools.test_laws import entries
 from tests.bridge.spools.test_log import data, marker
-from tests.bridge.spools.test_spool_twins import entries
 
 ROOMY = 10**9
 HERE = {"p": Expected(epoch=1, next=7)}

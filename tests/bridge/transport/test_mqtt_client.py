@@ -1,13 +1,29 @@
-"""The client without a broker: answers that come early or never, and message ids that are in use."""
+"""The client without a broker: early answers, ids in use, permits to connect, and when it fetches."""
 
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from paho.mqtt.enums import MQTTErrorCode
 
+from bridge.broker import start_broker
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, NotConnected
+from bridge.transport.mqtt_rounds import (
+    FETCH_AHEAD,
+    LEEWAY,
+    LONGEST_FETCH_INTERVAL,
+    MANY_MESSAGES,
+    PART_AHEAD,
+    SHORTEST_FETCH_INTERVAL,
+    SMALLEST_WINDOW,
+    Fetch,
+    fetch_wait,
+)
 
 ADDRESS = Address(host="127.0.0.1", port=1)
 
@@ -124,3 +140,74 @@ def test_a_client_sends_no_more_at_once_than_its_broker_takes(says: dict[str, in
     with pytest.raises(ConnectionRefusedError):
         client._client.connect(ADDRESS.host, ADDRESS.port)
     assert (sent, 20) == (connected, client._client.max_inflight_messages)
+
+
+_BOUND = 30.0
+
+
+def test_a_client_connects_again_only_once_it_may(tmp_path: Path) -> None:
+    """It asks before each attempt, and not before the first connection."""
+    asked, allowed, connected = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
+
+    def permit() -> bool:
+        asked.release()
+        return allowed.is_set()
+
+    with start_broker(tmp_path / "broker", {"braid": "secret"}) as broker:
+        client = MqttClient(
+            broker.address("braid"), "one", topics=["a"], permit=permit, on_connection=connected.release
+        )
+        client.start()
+        assert connected.acquire(timeout=_BOUND)
+        assert not asked.acquire(blocking=False)
+        broker.restart()
+        for _ in range(2):
+            assert asked.acquire(timeout=_BOUND)
+        assert not connected.acquire(blocking=False)
+        allowed.set()
+        assert connected.acquire(timeout=_BOUND)
+        client.stop()
+
+
+BLINK = 1e-6
+NOW = 1_000.0
+moments = st.floats(NOW - 10, NOW + 10)
+fetches = st.builds(
+    Fetch,
+    begun=st.floats(NOW - 10, NOW),
+    messages=st.integers(0, 2 * MANY_MESSAGES),
+    acknowledged=st.floats(0, 10),
+    most=st.integers(0, 2 * MANY_MESSAGES),
+)
+
+
+@given(moments, fetches)
+def test_messages_wait_within_bounds(due: float, before: Fetch) -> None:
+    """Two fetches begin the shortest interval apart, and no message waits for longer than the longest."""
+    wait = fetch_wait(due, now=NOW, before=before)
+    assert 0.0 <= wait <= LONGEST_FETCH_INTERVAL
+    assert NOW + wait >= before.begun + SHORTEST_FETCH_INTERVAL - BLINK
+
+
+@given(st.floats(0, LONGEST_FETCH_INTERVAL), st.floats(0, 0.1))
+def test_a_fetch_is_just_before_the_batch(ahead: float, acknowledged: float) -> None:
+    """Earlier if spooling takes long, and after the shortest interval if it is too late for that."""
+    before = Fetch(begun=NOW - 1, messages=5, acknowledged=acknowledged, most=6)
+    left = ahead - max(FETCH_AHEAD, PART_AHEAD * ahead, LEEWAY * acknowledged)
+    wait = fetch_wait(NOW + ahead, now=NOW, before=before)
+    assert abs(wait - (left if left > BLINK else SHORTEST_FETCH_INTERVAL)) < 2 * BLINK
+
+
+@given(st.floats(NOW - 10, NOW))
+def test_the_first_messages_after_a_quiet_while_are_fetched_together(due: float) -> None:
+    """Those of the shortest interval."""
+    assert SHORTEST_FETCH_INTERVAL == fetch_wait(
+        due, now=NOW, before=Fetch(begun=NOW - 1, messages=1, acknowledged=0.01)
+    )
+
+
+@given(due=moments, messages=st.integers(SMALLEST_WINDOW, 10 * MANY_MESSAGES), many=st.booleans())
+def test_many_messages_do_not_wait_for_a_batch(due: float, messages: int, *, many: bool) -> None:
+    """After many, or as many as ever at once, a broker might hold back others until they are acknowledged."""
+    before = Fetch(begun=NOW, messages=messages, most=messages + (many and messages >= MANY_MESSAGES))
+    assert SHORTEST_FETCH_INTERVAL >= fetch_wait(due, now=NOW, before=before) - BLINK

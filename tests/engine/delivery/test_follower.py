@@ -12,8 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bridge.sender import NO_RECORD_NEEDED
 from engine.delivery.follower import REWIND
 from engine.delivery.publisher import RUNS
-from tests.engine.follower_scene import STREAM, Scene
-from tests.engine.late_copies import LateCopies
+from tests.engine.follower_scene import STREAM, LateCopies, Scene
 
 
 def test_events_are_delivered_with_their_numbers(tmp_path: Path) -> None:

@@ -1,15 +1,27 @@
-"""The publisher of a job: the latencies of its outputs, whatever messages they go out in."""
+"""The publisher of a job, the latencies of its outputs, and the latest events of one."""
 
+import json
 import math
+from pathlib import Path
 
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bridge.wire import MOST_MESSAGE_BYTES, Birth
-from engine.delivery.publisher import JobPublisher
+from bridge import Item, Spool
+from bridge.spools.log import packed
+from bridge.wire import MOST_MESSAGE_BYTES, UNKNOWN_BIRTH, Birth
+from engine.behaviour import installed_behaviours
+from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
+from engine.delivery.publisher import RUNS, JobPublisher, recent_output
+from engine.job.pace import percentile
 from engine.plan import Delivery, Plan, Port, Slot
+from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record import Dead, EmittedEvents
 from engine.side_effect import MESSAGES
 from tests.engine.follower_scene import Sender
+from tests.integration.hosting import delivery, job, raw, slot
+from tests.twins.twin_job import TwinJob
 
 NOW = 1_000_000.0
 LONG = "x" * (MOST_MESSAGE_BYTES * 2 // 3)
@@ -72,3 +84,80 @@ def test_messages_that_a_task_publishes_count_once_for_its_job() -> None:
     report = publishing.latencies.report(NOW)
     assert {} == report.outputs
     assert (True, True) == (is_about(1.0, report.all["p50"]), is_about(100.0, report.all["p99"]))
+
+
+ONE, OTHER = DataflowOutput("d1", "s"), DataflowOutput("d2", "t")
+
+
+@given(st.lists(st.tuples(st.floats(_LEAST, 9_999), st.integers(1, 50)), min_size=1, max_size=30))
+def test_percentiles_are_exact_to_a_twentieth(aged: list[tuple[float, int]]) -> None:
+    """They are never too low, and at most a twentieth too high; each event counts."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(age, many) for age, many in aged], NOW)
+    exact = sorted(NOW - born(age).at / 1000 for age, many in aged for _ in range(many))
+    reported = latencies.report(NOW).all
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        least = max(_LEAST, percentile(exact, part))
+        # They are rounded to a tenth of a millisecond.
+        assert least - 0.0001 <= reported[name] <= least * 1.0501 + 0.0001
+
+
+def test_each_output_counts_for_itself_and_for_its_job() -> None:
+    """Messages on a task's own topics count for the job alone."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(1.0, 3)], NOW)
+    latencies.note(OTHER, [born(4.0)], NOW)
+    latencies.note(DataflowOutput(), [born(16.0)], NOW)
+    report = latencies.report(NOW)
+    assert {"d1": ["s"], "d2": ["t"]} == {dataflow: list(sinks) for dataflow, sinks in report.outputs.items()}
+    found = [report.outputs["d1"]["s"]["p99"], report.outputs["d2"]["t"]["p50"], report.all["p50"], report.all["p99"]]
+    assert [True] * 4 == [
+        math.isclose(each, at, rel_tol=0.0501) for each, at in zip(found, (1.0, 4.0, 1.0, 16.0), strict=True)
+    ]
+
+
+def test_unknown_births_and_old_outputs_do_not_count() -> None:
+    """Nor do outputs from a future that the clock was set back from."""
+    latencies = Latencies()
+    assert ({}, {}) == latencies.report(NOW)
+    latencies.note(ONE, [Birth(5, UNKNOWN_BIRTH)], NOW)
+    assert ({}, {}) == latencies.report(NOW)
+    latencies.note(ONE, [born(1.0)], NOW)
+    latencies.note(OTHER, [born(1.0)], NOW + _WINDOW / 2)
+    latencies.note(OTHER, [born(1.0)], NOW + 10 * _WINDOW)
+    assert {"d1", "d2"} == set(latencies.report(NOW + _WINDOW / 2).outputs)
+    assert {"d2"} == set(latencies.report(NOW + _WINDOW + SPAN).outputs)
+    assert ({}, {}) == latencies.report(NOW + 10 * _WINDOW)
+
+
+def test_a_clock_that_is_behind_reports_the_least_latency() -> None:
+    """An event that was born after its output, by another host's clock, counts with the least latency."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(-5.0)], NOW)
+    assert {"p50": _LEAST, "p99": _LEAST} == latencies.report(NOW).all
+
+
+COUNTING = job("1", slot(2, "output", 1), slot(3, "count", 1, by=[]), slot(4, "output", 3), reads=(raw("t", 1),))
+
+
+def test_batches_are_read_backwards_until_there_are_enough_events(tmp_path: Path) -> None:
+    """The oldest event comes first, with its number; other outputs and markers are passed over."""
+    spool = Spool(spool_folder(tmp_path, "raw/t"), most_bytes=1 << 30)
+    twin = TwinJob(tmp_path, "1", installed_behaviours())
+    twin.log(COUNTING)
+    for first in (0, 2, 4):
+        events = pa.record_batch({"n": pa.array([first, first + 1], pa.int64())})
+        spool.append([Item(count=2, stamp=1, payload=packed(events))])
+        twin.settle()
+    spool.close()
+    folder, output = job_folder(tmp_path, "1"), delivery(2)
+
+    def found(most: int) -> list[tuple[int, int, list[int]]]:
+        messages = [json.loads(each) for each in recent_output(folder, output.dataflow, output.sink, most)]
+        return [(each["epoch"], each["first"], [event["n"] for event in each["events"]]) for each in messages]
+
+    whole = [(RUNS + 1, first, [first, first + 1]) for first in (0, 2, 4)]
+    assert [whole, whole[1:], whole[2:]] == [found(100), found(3), found(1)]
+    (folder.records / f"{twin.batch - 2:020d}").unlink()
+    assert whole[2:] == found(100)
+    assert not [*recent_output(folder, output.dataflow, "none", 5)]

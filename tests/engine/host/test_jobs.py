@@ -33,10 +33,9 @@ from engine.records.record import Cut, Record
 from engine.records.state import InstanceStates as State
 from engine.records.store import RecordStore
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
-from tests.engine.follower_scene import Sender
+from tests.engine.follower_scene import LateCopies, Sender
 from tests.engine.host.test_spools import Broker, filled
 from tests.engine.job.memory_records import MemoryRecords
-from tests.engine.late_copies import LateCopies
 from tests.twins.memory_clock import MemoryClock
 
 BOUND = 20.0

@@ -1,10 +1,15 @@
-"""The start of instances: which states are imported, and the positions that new streams begin at."""
+"""The start of instances, the life cycle of a job, and its lag."""
 
 from dataclasses import replace
 
+import networkx as nx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from engine.job.lifecycle import JOB_LIFE, ImpossibleTurn, JobEvent, JobState, next_state
 from engine.job.plan_log import JobProgress, check_return, past_gone, returning, start_positions
+from engine.job.query import JobLag, Lag
 from engine.kernel.plans import brought
 from engine.offset import Offset
 from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Slot, StateImport
@@ -84,3 +89,64 @@ def test_a_stream_begins_after_the_events_that_are_gone() -> None:
     ran = replace(entry(1, plan(2)), starts={"a": 3, "b": 4, "c": 9})
     assert {"a": 5, "b": 4, "c": 9} == past_gone(ran, {"a": 5, "c": 6}).starts
     assert ran == past_gone(ran, {})
+
+
+def test_every_state_is_in_the_table() -> None:
+    """Each state has a row, and each is reached from some other."""
+    assert set(JOB_LIFE) == set(JobState)
+    reached = {after for events in JOB_LIFE.values() for after in events.values()}
+    assert reached == set(JobState)
+
+
+def test_a_job_can_end_from_every_state() -> None:
+    """From each state some events lead to the end, and from there none leads on."""
+    graph = nx.DiGraph((state, after) for state, events in JOB_LIFE.items() for after in events.values())
+    for state in JobState:
+        assert nx.has_path(graph, state, JobState.STOPPED)
+    assert JOB_LIFE[JobState.STOPPED] == {}
+
+
+def test_an_impossible_event_is_refused() -> None:
+    """An event that the table does not have raises an error, and is not passed over."""
+    with pytest.raises(ImpossibleTurn, match="a job that is stopped cannot meet"):
+        next_state(JobState.STOPPED, JobEvent.STOP)
+
+
+def test_events_wait_since_they_were_seen() -> None:
+    """Each event waits since the beat at which the end of the spool was first beyond it."""
+    lag = JobLag(lambda _stream, _position: None)
+    lags = [
+        lag.note({"s": end}, {"s": position}, now)["s"]
+        for now, end, position in [(0.0, 5, 5), (1.0, 7, 5), (2.0, 9, 5), (3.0, 9, 7), (4.0, 9, 8), (5.0, 9, 9)]
+    ]
+    assert [Lag(0, 0.0), Lag(2, 0.0), Lag(4, 1.0), Lag(2, 1.0), Lag(1, 2.0), Lag(0, 0.0)] == lags
+
+
+def test_events_from_before_the_start_are_looked_up_once() -> None:
+    """If that fails they wait from now on; a stream that is left is forgotten."""
+    asked: list[tuple[str, int]] = []
+
+    def came(stream: str, position: int) -> float | None:
+        asked.append((stream, position))
+        return {"a": 40.0}.get(stream)
+
+    lag = JobLag(came)
+    lags = [lag.note({"a": 3, "b": 3, "c": 3}, {"a": 1, "b": 1, "c": 3}, now) for now in (100.0, 101.0)]
+    assert {"a": Lag(2, 61.0), "b": Lag(2, 1.0), "c": Lag(0, 0.0)} == lags[-1]
+    assert [("a", 1), ("b", 1)] == asked
+    assert ["c"] == list(lag.note({"c": 4}, {"c": 3}, 102.0))
+    lag.note({"a": 3}, {"a": 1}, 103.0)
+    assert [("a", 1), ("b", 1), ("a", 1)] == asked
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))))
+def test_a_job_that_has_read_everything_is_not_behind(beats: list[tuple[int, int]]) -> None:
+    """The lag of any other is the time since its oldest waiting event was first noted."""
+    lag = JobLag(lambda _stream, _position: None)
+    end = position = 0
+    noted: list[int] = []
+    for now, (came, done) in enumerate(beats):
+        end, position = end + came, min(position + done, end + came)
+        noted.append(end)
+        oldest = next((at for at, reached in enumerate(noted) if reached > position), now)
+        assert Lag(end - position, float(now - oldest)) == lag.note({"s": end}, {"s": position}, float(now))["s"]

@@ -1,18 +1,39 @@
-"""The kernel with small plans, whose results are worked out by hand."""
+"""The kernel with small plans: results worked out by hand, births, dead letters, and figures of shards."""
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bridge import Item, Spool
 from bridge.spools.log import packed
+from bridge.spools.reader import read
+from bridge.wire import UNKNOWN_BIRTH, Birth
 from dags import Kind
-from engine.kernel.batch import Arrived
-from engine.offset import Offset
-from engine.plan import Bridged, Edge, Forward, Ingress, Port, SlotState
-from engine.records.record import Cut, EmittedEvents, Record
+from dags.dataflow import evenly
+from engine.behaviour import installed_behaviours
+from engine.catalogue import installed_catalogue
+from engine.event_streams import Arrived
+from engine.kernel.batch import _MOST_BIRTHS, BatchBirths
+from engine.kernel.batch_rows import read_rows, written_rows
+from engine.kernel.entering_events import groups_of
+from engine.kernel.task_bounds import newest_dead
+from engine.offset import Offset, Span
+from engine.plan import Bridged, Edge, Feed, Forward, Ingress, Plan, Port, SlotState
+from engine.records.job_folder import spool_folder
+from engine.records.record import Cut, Dead, EmittedEvents, Record
 from engine.records.state import NUMBERS, packed_key, packed_value
+from tests.chaos.chain import COUNTED, Chain
 from tests.engine.kernels import WAYS, Machine, arrived, dead, enters, entry, events, left, slot
+from tests.engine.kernels import events as arrow_events
+from tests.twins.twin_job import TwinJob
 
 
 def values(record: Record, instance: int, field: str = "b") -> list[Any]:
@@ -235,3 +256,148 @@ def test_a_batch_without_events_does_nothing(items: list[Arrived]) -> None:
     """It only warms up the worker."""
     record = Machine(entry=entry([slot(2, "count", 1), slot(3, "output", 2)])).run(items)
     assert ((), (), {}, {}) == (record.emitted, record.dead, record.meters, record.changes)
+
+
+COUNTS = st.integers(1, 5)
+
+
+@st.composite
+def items(draw: st.DrawFn, most: int) -> list[Arrived]:
+    """What arrived, some of it of unknown birth."""
+    births = st.lists(st.builds(Birth, COUNTS, st.integers(1, 99)), min_size=1, max_size=3).map(tuple)
+    found = []
+    for at in range(draw(st.integers(0, most))):
+        known: tuple[Birth, ...] = draw(births | st.just(()))
+        count = sum(birth.many for birth in known) or draw(COUNTS)
+        found.append(Arrived("s", at, count, 0, b"", known))
+    return found
+
+
+def each(births: Sequence[Birth]) -> list[int]:
+    return [at for many, at in births for _ in range(many)]
+
+
+def born(arrived: Sequence[Arrived], causes: Sequence[int]) -> list[int]:
+    """When each of some events was born, straight from what that means."""
+    of_cause = [at for item in arrived for at in each(item.births or (Birth(item.count, UNKNOWN_BIRTH),))]
+    return [of_cause[cause] if cause < len(of_cause) else UNKNOWN_BIRTH for cause in causes]
+
+
+def found(arrived: Sequence[Arrived], causes: Sequence[int]) -> tuple[Birth, ...]:
+    firsts = accumulate((item.count for item in arrived), initial=0)
+    return BatchBirths(zip(firsts, arrived, strict=False)).of(np.array(causes, np.int64))
+
+
+CAUSES = st.lists(st.integers(0, 60), max_size=40).map(sorted)
+
+
+@given(items(most=6), CAUSES)
+def test_an_event_was_born_when_its_cause_was(came: list[Arrived], causes: list[int]) -> None:
+    """Whatever is emitted for it, however often; what came from no spool is of unknown birth."""
+    assert born(came, causes) == each(found(came, causes))
+
+
+@given(items(most=60), st.integers(1, 7))
+def test_too_many_births_become_few_that_are_no_younger(came: list[Arrived], step: int) -> None:
+    """However many items came, each event has a birth, and none is younger than it is."""
+    causes = list(range(0, sum(item.count for item in came), step))
+    births = found(came, causes)
+    assert len(births) <= _MOST_BIRTHS
+    assert len(causes) == len(each(births))
+    assert all(least <= at for least, at in zip(each(births), born(came, causes), strict=True))
+
+
+def test_what_a_task_emits_later_was_born_with_the_event_that_it_is_emitted_for() -> None:
+    """An average of a window with the event that fills it; what is fed again at no known time."""
+    slots = [slot(2, "block_window_average", 1, field="a", window=2), slot(3, "picky", 1)]
+    machine = Machine(entry=entry(slots, [enters("s", 1)], [Forward(instance=2), Forward(instance=3)]))
+    rows = [{"a": 1.0, "b": number} for number in range(3)]
+    first = arrived(rows)._replace(births=(Birth(2, 100), Birth(1, 200)))
+    outcome = machine.run([first])
+    assert [((Birth(1, 100),)), ((Birth(2, 100), Birth(1, 200)))] == [each.births for each in outcome.emitted]
+    second = arrived(rows[:1], first=3)._replace(births=(Birth(1, 300),))
+    feed = Feed(id=1, instance=3, port="in", events='[{"a": 1.0, "b": 1}]')
+    outcome = machine.run([second], feeds=[feed])
+    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN_BIRTH)))] == [each.births for each in outcome.emitted]
+
+
+def test_births_survive_as_rows() -> None:
+    """What Spark carries from the spools to the kernel has them, and has none where they are not known."""
+    span = Span(Offset(), Offset(at={"s": 4}))
+    items = [Arrived("s", 0, 3, 9, b"x", (Birth(1, 5), Birth(2, 6))), Arrived("s", 3, 1, 9, b"y")]
+    assert [(7, span, items, 3)] == list(read_rows(written_rows(7, span, items, 3)))
+
+
+def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> None:
+    """Over record, sender, broker and receiver, though the subscriber's spool has stamps of its own."""
+    chain = Chain(tmp_path)
+    try:
+        for _ in range(2):
+            chain.events()
+            chain.pass_time(10.0)
+        chain.settle()
+        chain.check()
+        spooled = [item for _, item in read(chain.spools[COUNTED].folder, 0, 1 << 40)]
+        assert {1_000_000, 1_010_000} == {at for item in spooled for at in each(item.births)}
+        assert [item.count for item in spooled] == [len(each(item.births)) for item in spooled]
+        assert all(item.stamp >= 1_020_000 for item in spooled)
+        # The broker's last answers are still to be heard.
+        chain.whole()
+        report = chain.follower.latencies.report(chain.clock.now())
+        assert {"d": {"out": report.all}} == report.outputs
+        assert (True, True) == (10.0 <= report.all["p50"], 20.0 <= report.all["p99"] < 25.0)
+    finally:
+        chain.close()
+
+
+@given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 6), st.integers(1, 800))
+def test_the_newest_are_kept_in_order(counts: list[int], most: int, most_bytes: int) -> None:
+    """Within both bounds, but for one event at least; and no older one if a newer one is not kept."""
+    numbers = iter(range(1_000))
+    dead = [
+        Dead(
+            instance=2, port="in", reason=str(at), events=pa.record_batch({"n": [next(numbers) for _ in range(count)]})
+        )
+        for at, count in enumerate(counts)
+    ]
+    kept = newest_dead(dead, most=most, most_bytes=most_bytes)
+    events = list(chain.from_iterable(each.events["n"].to_pylist() for each in kept))
+    every = list(range(sum(counts)))
+    assert every[len(every) - len(events) :] == events
+    assert bool(dead) == bool(events)
+    assert len(kept) <= most
+    assert sum(each.events.nbytes for each in kept) <= max(most_bytes, 8)
+    if sum(counts) * 8 <= most_bytes and len(dead) <= most:
+        assert dead == kept
+
+
+EVENTS = [{"k": key, "n": number} for number, key in enumerate("aabacadaaabbe")]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_record_counts_the_events_of_each_key_group(tmp_path: Path, shards: int) -> None:
+    """With one shard nothing is counted, because nothing could move."""
+    twin = TwinJob(tmp_path, "j", installed_behaviours(), installed_catalogue())
+    spool = Spool(spool_folder(tmp_path, "s"), most_bytes=1_000_000)
+    twin.log(
+        Plan(
+            job="j",
+            host="h",
+            version=1,
+            ingress=(enters("s", 1),),
+            slots=(slot(2, "count", 1, by=["k"]),),
+            shards=shards,
+        )
+    )
+    rows: pa.RecordBatch = arrow_events(EVENTS)
+    spool.append([Item(count=len(rows), stamp=0, payload=packed(rows))])
+    twin.settle()
+    headers = [twin.store.file(batch).header for batch in twin.store.batches()]
+    counted = sum((Counter(header.grouped) for header in headers), Counter[int]())
+    assert counted == (Counter(groups_of(rows, ("k",)).tolist()) if shards > 1 else Counter())
+    if shards > 1:
+        # Each shard has counted its own; all of their CPU is in the meters of the batch.
+        assert {evenly(shards)[group] for group in counted} <= set(range(shards))
+        for header in headers:
+            assert sum(part.cpu_ns for part in header.shards) == sum(each.cpu_ns for each in header.meters.values())
+    spool.close()

@@ -1,15 +1,27 @@
-"""The machine: which hosts it runs, from which folders, and when it gives one up."""
+"""The machine: which hosts it runs, from which folders, its key, and its warm-up."""
 
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge.broker import start_broker
 from bridge.transport.address import Address
+from engine.machines import warm_up as module
+from engine.machines.carried_host import keep_deployment, link_common
 from engine.machines.machine import CarriedElsewhere
 from engine.machines.orders import OrderStore
-from engine.machines.reports import MachineFigures, signed_content
+from engine.machines.reports import MachineFigures, MachineKey, public_key, signed_content
+from engine.machines.warm_up import keep_warm
+from engine.outside import HostOutside, Vault
 from engine.replicas.channel import TlsFiles
 from engine.replicas.copies import Replicator
 from engine.replicas.store_copy import StoreAddress, request_restoration
@@ -260,3 +272,146 @@ def test_a_machine_whose_host_goes_on_under_its_name_elsewhere_ends(scene: Machi
     scene.order("ash", "ash", 2, 2, root="another disk")
     scene.until(lambda: "ash" in scene.ended, "its end")
     assert isinstance(scene.ended["ash"], CarriedElsewhere)
+
+
+def test_secrets_of_the_common_folder_are_found_in_each_root(tmp_path: Path) -> None:
+    """Whether they were kept before the root was linked, or after."""
+    common, root = tmp_path / "common", tmp_path / "root"
+    link_common(root, common)
+    link_common(root, common)
+    Vault(common).put("ann", "token", "hush")
+    assert "hush" == HostOutside(root).secret("ann", "token")
+
+
+def test_a_root_that_is_the_common_folder_is_not_linked(tmp_path: Path) -> None:
+    """A link to itself would hide what comes."""
+    link_common(tmp_path, tmp_path)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_effects_outside_have_one_name_wherever_the_host_is_carried(tmp_path: Path) -> None:
+    """The id is in a folder that is copied, so that a repeated batch writes under the same names."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    keep_deployment(first, "ash")
+    shutil.copytree(first / "hosts", second / "hosts")
+    keep_deployment(second, "ash")
+    assert HostOutside(first).deployment == HostOutside(second).deployment
+
+
+def test_hosts_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Two that begin apart do not write under each other's names."""
+    for name in ("ash", "elm"):
+        keep_deployment(tmp_path / name, name)
+    assert HostOutside(tmp_path / "ash").deployment != HostOutside(tmp_path / "elm").deployment
+
+
+REPORT = {"machine": "m", "alive": True, "cores": 1.5, "hosts": {"m": {"version": 2, "in_sync": ["n"]}}}
+
+
+def test_a_root_has_one_key(tmp_path: Path) -> None:
+    """Machines that share it share the key, and another root has another one."""
+    assert public_key(tmp_path / "a") == ""
+    key = MachineKey(tmp_path / "a")
+    assert {MachineKey(tmp_path / "a").public, public_key(tmp_path / "a")} == {key.public}
+    assert MachineKey(tmp_path / "b").public != key.public
+
+
+def test_nobody_else_reads_the_key(tmp_path: Path) -> None:
+    """From its first moment on."""
+    MachineKey(tmp_path)
+    assert stat.S_IMODE((tmp_path / "machine.key").stat().st_mode) == 0o600
+
+
+def test_a_damaged_key_is_named(tmp_path: Path) -> None:
+    """With what to do about it."""
+    (tmp_path / "machine.key").write_bytes(b"?")
+    with pytest.raises(OSError, match=r"machine\.key holds no key of a machine; remove it"):
+        MachineKey(tmp_path)
+
+
+def test_what_is_signed_is_the_report(tmp_path: Path) -> None:
+    """A message holds all of it, and the public key."""
+    message = MachineKey(tmp_path).signed(REPORT)
+    found = signed_content(message)
+    assert {name: found[name] for name in REPORT} == REPORT
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"alive": False},
+        {"machine": "n"},
+        {"later": 1},
+        {"signature": ""},
+        {"signature": "A" * 86},
+        {"signature": None},
+        {"key": "A" * 43},
+        {"key": "?"},
+        {"key": 1},
+    ],
+)
+def test_a_changed_message_is_refused(tmp_path: Path, forged: dict[str, object]) -> None:
+    """Whatever is changed, left out or added."""
+    message = {**json.loads(MachineKey(tmp_path).signed(REPORT)), **forged}
+    with pytest.raises(ValueError, match="not signed with the key"):
+        signed_content(json.dumps(message).encode())
+
+
+SCRIPT = """
+import json
+import tempfile
+from pathlib import Path
+
+from engine.machines.warm_up import warm_up
+from engine.spark.session import start_session
+
+session = start_session("warm", master="local[1]")
+before = set(Path(tempfile.gettempdir()).glob("braid-*"))
+warm_up(session, lambda: False)
+left = set(Path(tempfile.gettempdir()).glob("braid-*")) - before
+print(json.dumps([len(session.streams.active), len(left)]))
+session.stop()
+"""
+
+
+def warmed(patch: pytest.MonkeyPatch, cold: list[bool], *, fails: bool = False) -> list[bool]:
+    """Keep warm for as many looks as there are answers; for each whether the machine was warmed up."""
+    stopping, done = threading.Event(), list[bool]()
+    session: Any = object()
+    patch.setattr(module, "_WARM_SECONDS", 0.0)
+
+    def warm_up(_session: object, _is_over: object) -> None:
+        done[-1] = True
+        if fails:
+            raise OSError("no JVM")
+
+    def is_cold(*, begins: bool) -> bool:
+        assert begins is (not done)
+        done.append(False)
+        if len(done) == len(cold):
+            stopping.set()
+        return cold[len(done) - 1]
+
+    patch.setattr(module, "warm_up", warm_up)
+    keep_warm(session, stopping, is_cold)
+    return done
+
+
+def test_a_machine_is_warmed_up_whenever_it_is_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only at its start, since idle workers go."""
+    assert [True, False, True] == warmed(monkeypatch, [True, False, True])
+
+
+def test_a_warm_up_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again when it is due."""
+    assert [True, True] == warmed(monkeypatch, [True, True], fails=True)
+
+
+@pytest.mark.spark
+def test_a_warm_up_leaves_neither_a_query_nor_files(tmp_path: Path) -> None:
+    """Its job has come to its end, on real Spark, before it returns."""
+    command = [sys.executable, "-c", SCRIPT]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)  # noqa: S603 - our own command
+    assert [0, 0] == json.loads(done.stdout)
+    assert "aborted" not in done.stderr

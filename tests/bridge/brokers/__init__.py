@@ -1,1 +1,0 @@
-"""Tests of brokers that run as child processes."""

@@ -1,1 +1,0 @@
-"""Tests of files, locks, clocks and processes."""
