@@ -1,11 +1,15 @@
-"""The decision which alternates run: what is permitted, meets the target, is worth most, and stays."""
+"""The decision which alternates run: permitted, worth most, steady, shared, and by forecasts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaptation import decision as searched
 from adaptation.decision import (
     ChoiceDecision,
     ChoiceSpace,
@@ -15,10 +19,18 @@ from adaptation.decision import (
     StandingChoice,
     best_choice,
     decide,
+    guards_of,
+    permission,
+    value_guards_of,
 )
-from adaptation.documents import Policy, Selection
-from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowGraph, FlowTask
-from tests.adaptation.flows import CORES, GATED, POLICIES, dynamic_in, flows, permissions
+from adaptation.documents import DynamicDocument, Policy, Selection
+from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowFigures, FlowGraph, FlowTask, TaskMeasure, flow_of
+from adaptation.forecast import forecast
+from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, GuardStates, Observed, advance
+from adaptation.guards import MetricKey
+from adaptation.shared_switches import Sharer, decide_together
+from tests.adaptation.drawn import read
+from tests.adaptation.flows import CORES, GATED, POLICIES, dynamic_in, flows, permissions, spaces
 
 NEARLY = 1e-9
 
@@ -176,3 +188,326 @@ def test_a_bound_on_latency_asks_for_everything() -> None:
     assert "fine" == decide(ground, standing).choice.alternates["a"]
     bounded = replace(ground, policy=Policy(latency=5.0))
     assert "middle" == decide(bounded, standing).choice.alternates["a"]
+
+
+def every_choice(space: ChoiceSpace) -> list[Selection]:
+    """All that are permitted."""
+    names = product(*space.alternates.values())
+    return [space.selection(dict(zip(space.alternates, each, strict=True))) for each in names]
+
+
+def flow_by_paths(flow: FlowGraph, choice: Selection) -> float:
+    """The need of a choice by its definition: along every path that an event may take."""
+
+    def entering(at: int) -> float:
+        task = flow.tasks[at]
+        total = task.rate
+        for edge in task.feeds:
+            if edge.stream is None or choice.opened[edge.stream]:
+                above = flow.tasks[edge.parent]
+                chosen = above.alternates[choice.alternates.get(above.id, ONLY)]
+                total += entering(edge.parent) * chosen.selectivity
+        return total
+
+    return sum(
+        entering(at) * task.alternates[choice.alternates.get(task.id, ONLY)].cost for at, task in enumerate(flow.tasks)
+    )
+
+
+@settings(max_examples=80)
+@given(space=spaces(), cores=CORES)
+def test_no_permitted_choice_is_better(space: ChoiceSpace, cores: float) -> None:
+    """Of those that fit none has more value, and of those with as much none needs less; else none is cheaper."""
+    found, flow = best_choice(space, cores), space.flow
+    assert all(name in space.alternates[task] for task, name in found.alternates.items())
+    needs = {flow.value(each.alternates): flow_by_paths(flow, each) for each in every_choice(space)}
+    need, value = flow_by_paths(flow, found), flow.value(found.alternates)
+    assert needs
+    for each in every_choice(space):
+        other, worth = flow_by_paths(flow, each), flow.value(each.alternates)
+        if need > cores * (1 + NEARLY):
+            assert other >= need * (1 - NEARLY)
+        elif other <= cores * (1 - NEARLY):
+            assert worth <= value + NEARLY
+            assert abs(worth - value) > NEARLY or other >= need * (1 - NEARLY)
+
+
+@settings(max_examples=60)
+@given(space=spaces(), cores=CORES, more=CORES)
+def test_more_cores_never_lower_the_value(space: ChoiceSpace, cores: float, more: float) -> None:
+    """Of what fits, and of what does not."""
+    few, many = (best_choice(space, each) for each in (cores, cores + more))
+    assert space.flow.value(few.alternates) <= space.flow.value(many.alternates) + NEARLY
+
+
+@settings(max_examples=60)
+@given(space=spaces(alike=True), cores=CORES, more=CORES)
+def test_dividing_the_cores_is_nearly_as_good_as_trying_everything(
+    space: ChoiceSpace, cores: float, more: float
+) -> None:
+    """It fits if anything does, is at least as good as with one percent fewer cores, and more cores help."""
+    found, flow = [], space.flow
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(searched, "_MOST_WORK", 0)
+        found = [best_choice(space, each) for each in (cores, cores + more)]
+    exact, scarce = best_choice(space, cores), best_choice(space, cores * 0.99)
+    assert (flow.need(exact) <= cores) == (flow.need(found[0]) <= cores * (1 + NEARLY))
+    widest = max(map(flow.need, every_choice(space)))
+    if flow.need(exact) <= cores and widest < 10 * cores:
+        assert flow.value(found[0].alternates) >= flow.value(scarce.alternates) - NEARLY
+    assert flow.value(found[0].alternates) <= flow.value(found[1].alternates) + NEARLY
+
+
+@settings(max_examples=60)
+@given(space=spaces(), cores=CORES)
+def test_climbing_fits_if_anything_does(space: ChoiceSpace, cores: float) -> None:
+    """And stops where no single change that fits is better."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(searched, "_MOST_WORK", 0)
+        patched.setattr(searched, "_is_divisible", lambda _space: False)
+        found = best_choice(space, cores)
+    flow = space.flow
+    assert (flow.need(best_choice(space, cores)) <= cores) == (flow.need(found) <= cores * (1 + NEARLY))
+    if flow.need(found) <= cores:
+        for task, names in space.alternates.items():
+            for name in names:
+                other = space.selection({**found.alternates, task: name})
+                is_better = flow.value(other.alternates) > flow.value(found.alternates) + NEARLY
+                assert not is_better or flow.need(other) > cores * (1 - 1e-6)
+
+
+@settings(max_examples=60)
+@given(space=spaces())
+def test_where_nothing_fits_the_cheapest_is_found_without_trying_everything(space: ChoiceSpace) -> None:
+    """With as little need as any choice has."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(searched, "_MOST_WORK", 0)
+        found = best_choice(space, 0.0)
+    assert flow_by_paths(space.flow, found) == pytest.approx(
+        min(flow_by_paths(space.flow, each) for each in every_choice(space))
+    )
+
+
+@given(st.data())
+@settings(max_examples=3)
+def test_a_hundred_tasks_are_decided(data: st.DataObject) -> None:
+    """Within the cores, and with more value than the cheapest choice has."""
+    share = data.draw(st.sampled_from([1.0, 0.99]))
+    source = FlowTask(id="s", feeds=(), alternates={ONLY: FlowAlternate(0.0, 1.0, 1.0)}, rate=8_000.0)
+    levels = {
+        "low": FlowAlternate(1e-6, share, 0.2),
+        "middle": FlowAlternate(3e-6, 1.0, 0.7),
+        "high": FlowAlternate(9e-6, 1.0, 1.0),
+    }
+    tasks = [FlowTask(id=f"t{at}", feeds=(FlowEdge(at, None),), alternates=levels) for at in range(100)]
+    flow = FlowGraph(tasks=(source, *tasks))
+    space = ChoiceSpace(flow, {each.id: sorted(levels) for each in tasks}, {}, {})
+    found = best_choice(space, 3.0)
+    assert flow.need(found) <= 3.0
+    assert 0.7 < flow.value(found.alternates)
+
+
+NIGHT = {"clock": {"from": "22:00", "to": "06:00"}}
+DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "name": "n",
+    "tasks": [
+        {"id": "s", "type": "source", "config": {"source": "meters"}},
+        {
+            "id": "a",
+            "alternates": [
+                {
+                    "name": "fine",
+                    "type": "noop",
+                    "cost": 900,
+                    "value": 2,
+                    "when": {
+                        "activate": {"metric": "rate", "below": 80},
+                        "deactivate": {"metric": "rate", "above": 99},
+                    },
+                },
+                {
+                    "name": "learnt",
+                    "type": "where",
+                    "config": {"expression": "kw > 1"},
+                    "cost": 100,
+                    "value": {"event": "errors", "field": "mse", "factor": -1, "plus": 1, "otherwise": 0.5},
+                    "when": {"activate": {"event": "errors", "within": 50}},
+                },
+            ],
+        },
+        {"id": "k", "type": "output"},
+    ],
+    "streams": [
+        {"from": "s", "to": "a"},
+        {"from": "a", "to": "k", "when": {"activate": {"event": "peak"}, "deactivate": {"event": "calm"}}},
+    ],
+    "policy": {
+        "events": {name: {"dataflow": "other", "output": name} for name in ("peak", "calm", "errors")},
+        "rules": [
+            {"name": "night", "activate": NIGHT, "choose": {"a": "learnt"}},
+            {"name": "flood", "activate": {"metric": "rate", "above": 500}, "choose": {"a": "fine", "a>k": True}},
+        ],
+    },
+}
+NOON, MIDNIGHT = 12 * 3_600.0, 24 * 3_600.0
+
+
+def looked(dynamic: DynamicDocument, *looks: Observed) -> GuardStates:
+    """The states of its guards after some looks."""
+    states = BEFORE_ANY_LOOK
+    for look in looks:
+        guards, values = guards_of(dynamic, dynamic.policy), value_guards_of(dynamic)
+        states = advance(guards, values, states, look)
+    return states
+
+
+def at(now: float, rate: float, *events: str) -> Observed:
+    """A look, with the rate and some events that came."""
+    fields = {"mse": 0.25}
+    return Observed(
+        now=now,
+        metrics={MetricKey("rate", None): rate},
+        events=tuple(DomainEvent(name=each, at=now, fields=fields) for each in events),
+    )
+
+
+def test_guards_permit_and_rules_fix() -> None:
+    """A rule wins over guards, and an earlier rule over a later one."""
+    dynamic = read(DOCUMENT)
+
+    def permitted(*looks: Observed) -> tuple[set[str], bool, set[str]]:
+        found = permission(dynamic, dynamic.policy, looked(dynamic, *looks), dynamic.first)
+        return set(found.alternates["a"]), found.opened["a>k"], set(found.rules.values())
+
+    assert ({"fine"}, False, set()) == permitted(at(NOON, 50))
+    assert ({"fine"}, False, set()) == permitted(at(NOON, 50), at(NOON + 1, 90))
+    assert ({"fine", "learnt"}, True, set()) == permitted(at(NOON, 50, "errors", "peak"), at(NOON + 1, 90))
+    assert ({"learnt"}, False, set()) == permitted(at(NOON, 200, "errors", "peak"), at(NOON + 1, 200, "calm"))
+    assert ({"learnt"}, False, {"night"}) == permitted(at(MIDNIGHT, 50))
+    assert ({"learnt"}, True, {"night", "flood"}) == permitted(at(MIDNIGHT, 501))
+    assert ({"fine"}, True, {"flood"}) == permitted(at(NOON, 501))
+
+
+def test_if_no_alternate_is_allowed_the_one_that_runs_stays() -> None:
+    """And it is said."""
+    dynamic = read(DOCUMENT)
+    found = permission(dynamic, dynamic.policy, looked(dynamic, at(NOON, 200)), dynamic.first)
+    assert {"a": frozenset({"fine"})} == found.alternates
+    assert {"a"} == found.unguarded
+
+
+def test_a_document_flows_in_declared_numbers_until_others_are_measured() -> None:
+    """Values are those of the best, and follow the newest event."""
+    dynamic = read(DOCUMENT)
+    (task,) = [each for each in flow_of(dynamic).tasks if each.is_dynamic]
+    assert {"fine": (0.0009, 1.0, 1.0), "learnt": (0.0001, 1.0, 0.25)} == dict(task.alternates)
+    numbers = looked(dynamic, at(NOON, 1, "errors")).numbers
+    figures = FlowFigures(rates={"s": 10.0}, measured={("a", "fine"): TaskMeasure(0.002, 0.5)}, numbers=numbers)
+    flow = flow_of(dynamic, figures)
+    (task,) = [each for each in flow.tasks if each.is_dynamic]
+    assert {"fine": (0.002, 0.5, 1.0), "learnt": (0.0001, 1.0, 0.375)} == dict(task.alternates)
+    assert 0.02 == flow.need(dynamic.first)
+
+
+@st.composite
+def sharers(draw: st.DrawFn) -> list[Sharer]:
+    """Up to three dataflows of the same tasks, each with a policy and guards of its own."""
+    flow = draw(flows(3))
+    return [
+        Sharer(
+            dataflow=name,
+            ground=Ground(
+                flow=flow, permission=draw(permissions(flow)), policy=draw(POLICIES), cores=draw(CORES), now=0.0
+            ),
+            standing=draw(standing_choices(flow)),
+            running={task.id: number for number, task in enumerate(flow.tasks) if draw(st.integers(0, 3))},
+        )
+        for name in draw(st.sampled_from([["x"], ["x", "y"], ["x", "y", "z"]]))
+    ]
+
+
+@settings(max_examples=60)
+@given(data=st.data(), several=sharers())
+def test_nobodys_guards_or_policy_change_anothers_choice(data: st.DataObject, several: list[Sharer]) -> None:
+    """Whatever the others permit, ask for or have."""
+    first, *others = several
+    changed = [
+        replace(
+            each,
+            ground=replace(
+                each.ground, permission=data.draw(permissions(each.ground.flow)), policy=data.draw(POLICIES)
+            ),
+            standing=data.draw(standing_choices(each.ground.flow)),
+        )
+        for each in others
+    ]
+    alone = decide_together([first]).decisions["x"]
+    assert alone == decide_together(several).decisions["x"] == decide_together([first, *changed]).decisions["x"]
+
+
+@settings(max_examples=60)
+@given(several=sharers())
+def test_each_change_is_in_one_switch(several: list[Sharer]) -> None:
+    """Whoever shares what is switched."""
+    found = decide_together(several)
+    switched = sorted((dataflow, task) for each in found.switches for dataflow, task in each.items())
+    assert switched == sorted(
+        (each.dataflow, task)
+        for each in several
+        for task, name in found.decisions[each.dataflow].choice.alternates.items()
+        if each.standing.choice.alternates[task] != name
+    )
+
+
+def sharer(name: str, permitted: frozenset[str], runs: str, instance: int = 1) -> Sharer:
+    """A dataflow of a source and one task with alternates, which run as some instances."""
+    return Sharer(
+        dataflow=name,
+        ground=replace(ground_at(50.0, 0.0, permitted=permitted), patience=Patience(steady_s=0.0)),
+        standing=StandingChoice(choice=Selection(alternates={"a": runs})),
+        running={"s": 0, "a": instance},
+    )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "runs", "switches"),
+    [
+        # Both want the same.
+        ("middle", "fine", ({"x": "a", "y": "a"},)),
+        # The other goes on.
+        ("fine", "fine", ({"x": "a"},)),
+        # The other runs it already.
+        ("middle", "middle", ({"x": "a"},)),
+    ],
+)
+def test_who_wants_the_same_switches_together(theirs: str, runs: str, switches: tuple[dict[str, str], ...]) -> None:
+    """And who differs parts, until they agree again."""
+    found = decide_together([sharer("x", frozenset({"middle"}), "fine"), sharer("y", frozenset({theirs}), runs)])
+    assert switches == found.switches
+
+
+RATES = st.lists(st.floats(0, 1e6), max_size=40)
+
+
+@given(history=RATES, ahead=st.integers(1, 12))
+def test_a_forecast_stays_within_bounds(history: list[float], ahead: int) -> None:
+    """Never below 0, nor above twice what was ever seen."""
+    found = forecast(history, ahead)
+    assert ahead == len(found.rates)
+    assert all(0 <= each <= 2 * max(history, default=0.0) for each in found.rates)
+    assert found.error >= 0
+
+
+@given(rate=st.floats(0, 1e6), length=st.integers(1, 40))
+def test_a_constant_rate_goes_on(rate: float, length: int) -> None:
+    """By the simplest method."""
+    found = forecast([rate] * length, 3)
+    assert ("newest", (rate,) * 3) == (found.method, found.rates)
+
+
+def test_what_rises_is_expected_to_rise_further() -> None:
+    """So that room is made before it is needed."""
+    found = forecast([10.0 * step for step in range(20)], 3)
+    assert found.method.startswith("trend")
+    assert 190 < found.highest < 230

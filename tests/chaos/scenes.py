@@ -13,7 +13,7 @@ from engine.plan import Bridged, Edge, Forward, Ingress, Plan, ReplayedFile, Slo
 from engine.records.job_folder import spool_folder
 from engine.records.state import NUMBERS, packed_key
 from engine.records.store import RecordStore
-from tests.chaos.arena import HOST, Arena, events_in, subscribed
+from tests.chaos.killing import HOST, Arena, events_in, subscribed
 from tests.chaos.oracle import (
     LEAST,
     MOST,

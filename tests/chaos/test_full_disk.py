@@ -15,9 +15,8 @@ import pytest
 from bridge import topics
 from bridge.spools.log import LOG
 from engine.records.job_folder import spool_folder
-from tests.chaos import arena as arenas
-from tests.chaos.arena import HOST, Arena, newest
-from tests.chaos.killing import Victim, processes
+from tests.chaos import killing as arenas
+from tests.chaos.killing import HOST, Arena, Victim, newest, processes
 from tests.chaos.scenes import one_job, two_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto, pytest.mark.full]

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import arena as arenas
-from tests.chaos.arena import Arena
-from tests.chaos.killing import Kill, Moment, schedule, strike
+from tests.chaos import killing as arenas
+from tests.chaos.killing import Arena, Kill, Moment, schedule, strike
 from tests.chaos.scenes import Scene, one_job, sharded_job, sharded_jobs, two_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]

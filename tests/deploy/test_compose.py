@@ -1,10 +1,11 @@
-"""The compose file names nothing that is not there: files, volumes, variables, services, settings and flags.
+"""The compose files name nothing that is not there, also with several machines.
 
 No daemon is asked, so that this cannot tell whether the images work; it tells what a start would stumble on.
 """
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,3 +120,36 @@ def test_only_the_entrance_reaches_mosquittos_listener_for_tenants() -> None:
 def _root() -> str:
     (root,) = re.findall(r"BRAID_ROOT=(\S+)", (FOLDER / "Dockerfile").read_text(encoding="utf-8"))
     return str(root)
+
+
+WITH_MACHINES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "compose.machines.yaml").read_text())["services"]
+MACHINES = {name: service for name, service in WITH_MACHINES.items() if "command" in service}
+
+
+def options(name: str) -> dict[str, str]:
+    """The options of a machine's command."""
+    command = MACHINES[name]["command"]
+    return {option: value for option, value in pairwise(command) if option.startswith("--")}
+
+
+def test_the_command_line_takes_what_machines_are_given() -> None:
+    """Each command is one of `braid`, with options that it has."""
+    assert dict.fromkeys(MACHINES, "") == {name: wrong_with(each["command"]) for name, each in MACHINES.items()}
+    known = {f"{SETTINGS_PREFIX}{setting.upper()}" for setting in Settings.model_fields}
+    assert not WITH_MACHINES["manager"]["environment"].keys() - known
+
+
+def test_machines_differ_in_name_disk_address_and_zone() -> None:
+    """Nothing is lost together, and each is reached under its own name."""
+    assert list(MACHINES) == [each["command"][1] for each in MACHINES.values()]
+    assert [f"{name}:8700" for name in MACHINES] == [options(name)["--copies-at"] for name in MACHINES]
+    assert len(MACHINES) == len({options(name)["--zone"] for name in MACHINES})
+    assert [[f"{name}:{options(name)['--root']}"] for name in MACHINES] == [
+        each["volumes"] for each in MACHINES.values()
+    ]
+
+
+def test_all_reach_what_the_manager_writes() -> None:
+    """The common folder is where the other file mounts the manager's root."""
+    base = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    assert {f"root:{options(name)['--common']}" for name in MACHINES} == set(base["host"]["volumes"])

@@ -7,7 +7,8 @@ from itertools import combinations
 from random import Random
 
 import networkx as nx
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 
 from merge import (
     Assignment,
@@ -16,22 +17,30 @@ from merge import (
     Instance,
     JobId,
     Jobs,
+    Region,
     RunningGraph,
     consolidate,
     fragmentation,
     gain,
     isolate,
+    regions,
 )
+from merge.consolidation.defragmentation import as_grouped, problem_anew
 from merge.consolidation.isolation import overloaded
+from merge.grouping import cost_of, problems_of
+from merge.placement.board import PlacementBoard
+from merge.tasks import downwards
 from tests.graphs import streams_of
 from tests.laws.moves import (
     Move,
     Terms,
     at_home,
     bridges,
+    coded,
     has_room_or_none_helps,
     is_acyclic,
     moves,
+    owners,
     tags,
     terms,
     work,
@@ -312,3 +321,157 @@ def bridges_in_a_row(running: RunningGraph, jobs: Jobs) -> int:
         crosses = homes[parent] != homes[child] and bool(running.tasks[parent].inputs)
         streams.add_edge(parent, child, weight=int(crosses))
     return nx.dag_longest_path_length(streams)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parted:
+    """A moment of a walk, with the regions of so many tasks that there are at it."""
+
+    move: Move
+    most: int
+    regions: tuple[Region, ...]
+
+    def target(self, region: Region) -> Assignment:
+        """Where the tasks of a region should run."""
+        return consolidate(region.running, region.jobs, region.hosts, self.move.costs, shared=region.shared)
+
+
+def parted(walk: Walk, terms: Terms) -> Iterator[Parted]:
+    """Every moment of a walk, and regions of any size."""
+    chance = Random(terms.seed)
+    for move in moves(walk, terms):
+        most = chance.choice((1, 3, 6, 12, 1_000))
+        found = tuple(regions(move.running, move.jobs, move.hosts, move.costs, most=most))
+        yield Parted(move=move, most=most, regions=found)
+
+
+def cut_with(move: Move, instance: Instance) -> frozenset[Instance]:
+    """What has to be cut where one task is: whatever streams and common sources connect with it."""
+    tasks = move.running.tasks
+    around: dict[object, set[object]] = {}
+    for each, task in tasks.items():
+        for other in [Instance(edge.parent) for edge in task.inputs] or [task.config["source"]]:
+            around.setdefault(each, set()).add(other)
+            around.setdefault(other, set()).add(each)
+    found, ends = set[object](), list[object]([instance])
+    while ends:
+        found.add(end := ends.pop())
+        ends += [other for other in around[end] if other not in found]
+    return frozenset(each for each in tasks if each in found)
+
+
+@given(walk=walks(), terms=terms())
+def test_each_task_is_in_one_region_with_all_that_is_cut_with_it(walk: Walk, terms: Terms) -> None:
+    """A region that has more than its bound is what emptying one job takes."""
+    for each in parted(walk, terms):
+        move = each.move
+        assert sorted(move.running.tasks) == sorted(task for region in each.regions for task in region.running.tasks)
+        bodies = {cut_with(move, task) for task in move.running.tasks}
+        for region in each.regions:
+            inside = frozenset(region.running.tasks)
+            assert all(body <= inside or not body & inside for body in bodies)
+            of_one_job = [
+                frozenset().union(*(body for body in bodies if body & job.active)) for job in move.jobs.jobs.values()
+            ]
+            assert len(inside) <= each.most or any(inside <= those for those in of_one_job)
+
+
+@given(walk=walks(), terms=terms())
+def test_jobs_are_sound_after_each_region(walk: Walk, terms: Terms) -> None:
+    """All homes, bridges and tags are right, no job comes before itself, and who has no part in it stays as it was."""
+    for each in parted(walk, terms):
+        move, offered = each.move, {host.name: host.tags for host in each.move.hosts}
+        for region in each.regions:
+            target = each.target(region)
+            after = move.jobs.apply(target)
+            assert set(move.running.tasks) == set(after.homes)
+            assert bridges(move.running, at_home(after)) == dict(after.bridges)
+            assert is_acyclic(move.running, at_home(after))
+            assert all(tags(after.jobs[job].active, move.running) <= offered[host] for job, host in target.opens)
+            inside = frozenset(region.running.tasks)
+            for name, job in move.jobs.jobs.items():
+                left = frozenset() if name not in after.jobs else after.jobs[name].active
+                assert job.active - inside == left - inside
+                # It runs on with what is paused in it, and stops only where nothing else is left.
+                assert job.active <= inside or after.jobs[name].paused == job.paused
+
+
+@given(walk=walks(), terms=terms())
+def test_what_a_region_gains_all_gain(walk: Walk, terms: Terms) -> None:
+    """What is worth it by itself is worth it for the service."""
+    for each in parted(walk, terms):
+        for region in each.regions:
+            target = each.target(region)
+            here = gain(region.running, region.jobs, target, each.move.costs)
+            whole = gain(each.move.running, each.move.jobs, target, each.move.costs)
+            assert pytest.approx(whole.cores) == here.cores
+
+
+@given(walk=walks(), terms=terms())
+def test_few_tasks_are_one_region(walk: Walk, terms: Terms) -> None:
+    """Then there is nothing to choose."""
+    for each in parted(walk, terms):
+        if len(each.move.running.tasks) <= each.most:
+            (region,) = each.regions
+            assert (each.move.running, each.move.jobs, frozenset()) == (region.running, region.jobs, region.shared)
+
+
+_FEW = settings(max_examples=25)
+"""Each example solves several problems."""
+
+
+@_FEW
+@given(walk=walks() | walks().map(coded), terms=terms())
+def test_a_planned_consolidation_is_sound(walk: Walk, terms: Terms) -> None:
+    """Every task runs in one job, which has room for it, its tags, and code of one owner; and nothing is paused."""
+    for move in by_thumb(walk, terms):
+        after = move.before.apply(planned(move))
+        hosts = {host.name: host.tags for host in move.hosts}
+        assert set(move.running.tasks) == set(after.homes)
+        assert is_acyclic(move.running, at_home(after))
+        assert bridges(move.running, at_home(after)) == dict(after.bridges)
+        for job in after.jobs.values():
+            assert frozenset() == job.paused
+            assert tags(job.active, move.running) <= hosts[job.host]
+            assert has_room_or_none_helps(job.active, move.costs)
+            assert len(owners(job.active, move.running)) <= 1
+
+
+@_FEW
+@given(walk=walks() | walks().map(coded), terms=terms())
+def test_a_planned_consolidation_costs_no_more_than_the_rule(walk: Walk, terms: Terms) -> None:
+    """By the model's jobs, bridges and slowest path, wherever the model can judge what the rule of thumb found."""
+    for move in by_thumb(walk, terms):
+        by_rule, by_plan = (cost(move, move.before.apply(each)) for each in (move.assignment, planned(move)))
+        if by_rule is not None:
+            assert by_plan is not None
+            assert by_plan <= by_rule + 1e-9
+
+
+@_FEW
+@given(walk=walks(), terms=terms())
+def test_a_second_planned_consolidation_does_nothing(walk: Walk, terms: Terms) -> None:
+    """Right after one there is nothing to move."""
+    for move in by_thumb(walk, terms):
+        after = move.before.apply(planned(move))
+        again = consolidate(move.running, after, move.hosts, move.costs, planned=True)
+        assert Assignment(base=after.version) == again
+
+
+def planned(move: Move) -> Assignment:
+    """The consolidation of that moment by planning."""
+    return consolidate(move.running, move.before, move.hosts, move.costs, planned=True)
+
+
+def cost(move: Move, jobs: Jobs) -> float | None:
+    """What jobs cost by the model; None if it has no such groups."""
+    ground = PlacementBoard(move.running.tasks, jobs, move.hosts, move.costs)
+    problem = problem_anew(ground, move.running.tasks.values())
+    groups = [downwards(move.running.tasks[each] for each in job.active) for job in jobs.jobs.values()]
+    grouped = as_grouped(problem, groups)
+    return None if grouped is None or problems_of(problem, grouped) else cost_of(problem, grouped).total
+
+
+def by_thumb(walk: Walk, terms: Terms) -> Iterator[Move]:
+    """The moments of a walk at which jobs are consolidated, by the rule of thumb."""
+    return (move for move in moves(walk, terms, "launch", "graft", often=0.5) if move.by == "consolidate")

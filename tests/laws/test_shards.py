@@ -1,13 +1,15 @@
-"""Laws of shards: how many a job gets for its work."""
+"""Laws of shards, key groups and paces: how many a job gets, and nobody waits longer than allowed."""
 
 import math
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dags.dataflow import GROUPS
-from merge import Costs
-from merge.shards import CALM, DividedWork, WholePart, shards_for
+from dags.dataflow import GROUPS, evenly
+from merge import Costs, JobId
+from merge.paces import LONGEST_PACE, repaced
+from merge.shards import BETTER, CALM, UNEVEN, DividedWork, WholePart, balanced, loads_of, shards_for
+from tests.merge.floor import Floor
 
 LOADS = st.integers(0, 1024).map(lambda part: part / 128)
 CORES = st.integers(1, 64).map(float)
@@ -94,3 +96,103 @@ def test_a_job_that_shrinks_has_room_to_spare(work: DividedWork, costs: Costs, p
         assert costs.fits(work.fullest(shards) / CALM)
     else:
         assert work.fullest(shards) <= work.fullest(present)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[tuple[int, ...], list[float], int]:
+    """Any assignment, with some loads, of which a few may be much more than others."""
+    shards = draw(st.integers(1, 16))
+    groups = tuple(draw(st.lists(st.integers(0, shards - 1), min_size=GROUPS, max_size=GROUPS)))
+    loads = [float(each) for each in draw(st.lists(st.integers(0, 20), min_size=GROUPS, max_size=GROUPS))]
+    for hot in draw(st.lists(st.integers(0, GROUPS - 1), max_size=3)):
+        loads[hot] += 1_000.0
+    return draw(st.sampled_from((groups, evenly(shards)))), loads, shards
+
+
+@given(situations())
+def test_nothing_moves_for_little(situation: tuple[tuple[int, ...], list[float], int]) -> None:
+    """Either all stays, or the fullest shard was too full and has less to do by a tenth at least."""
+    groups, loads, shards = situation
+    found = balanced(groups, loads, shards)
+    before, after = (loads_of(each, loads, shards) for each in (groups, found))
+    if found != groups:
+        assert max(before) > UNEVEN * sum(before) / shards
+        assert max(after) <= BETTER * max(before)
+
+
+@given(situations())
+def test_what_is_balanced_stays(situation: tuple[tuple[int, ...], list[float], int]) -> None:
+    """Under the same load groups move once at most."""
+    groups, loads, shards = situation
+    found = balanced(groups, loads, shards)
+    assert found == balanced(found, loads, shards)
+
+
+@given(situations())
+def test_only_groups_with_events_move(situation: tuple[tuple[int, ...], list[float], int]) -> None:
+    """And they are in a shard that is there."""
+    groups, loads, shards = situation
+    for group, (before, after) in enumerate(zip(groups, balanced(groups, loads, shards), strict=True)):
+        if before != after:
+            assert loads[group] > 0.0
+            assert after in range(shards)
+
+
+@given(
+    st.integers(2, 16), st.lists(st.integers(80, 100).map(float), min_size=GROUPS, max_size=GROUPS), st.integers(0, 99)
+)
+def test_a_skew_without_a_hot_group_is_evened_out(shards: int, loads: list[float], start: int) -> None:
+    """Wherever all the groups are, even all in one shard."""
+    crowded = tuple(0 if group % 100 <= start else shards - 1 for group in range(GROUPS))
+    full = loads_of(balanced(crowded, loads, shards), loads, shards)
+    assert max(full) <= UNEVEN * sum(full) / shards
+
+
+def test_without_figures_nothing_moves() -> None:
+    """No events, or none known of."""
+    assert evenly(3) == balanced(evenly(3), (), 3) == balanced(evenly(3), [0.0] * GROUPS, 3)
+
+
+TEXTS = (
+    "s:source > a:map > k:sink",
+    "s:source > a:map > b:count > k:sink",
+    "s:source > a:lab:two > k:sink",
+    "s:source > a:lab:two > c:window > k:sink",
+    "t:source{'source': 'traffic'} > a:map > k:sink",
+)
+
+
+@given(
+    texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5),
+    bounds=st.lists(st.none() | st.integers(1, 400).map(lambda part: part / 2), min_size=5, max_size=5),
+    strategy=st.sampled_from(("launch", "graft", "pack")),
+    before=st.sampled_from((1.0, 3.0)),
+)
+def test_no_event_waits_longer_than_its_dataflow_allows(
+    texts: list[str], bounds: list[float | None], strategy: str, before: float
+) -> None:
+    """In the longest row of its jobs, each with the longest wait for a batch; or the jobs have the usual pace."""
+    made = Floor(strategy=strategy, batch=0.0625)
+    for number, text in enumerate(texts):
+        made.submit(text, str(number))
+    latencies = {str(number): bound for number, bound in enumerate(bounds[: len(texts)]) if bound is not None}
+    paces = dict.fromkeys(made.jobs.jobs, before)
+    paces |= {each.job: each.pace for each in repaced(made.running, made.jobs, latencies, made.costs(), paces)}
+    for dataflow in made.running.dataflows:
+        tasks = [made.running.tasks[each] for each in made.running.dataflow(dataflow).places.values()]
+        own = {made.jobs.homes[task.instance].job for task in tasks if task.inputs}
+        if any(paces[job] > 1.0 for job in own):
+            slow = {job: 1.5 * paces[job] + 0.0625 + paces[job] * made.jobs.jobs[job].busy for job in own}
+            assert max(paces[job] for job in own) <= LONGEST_PACE
+            assert all(_longest(made, job, own, slow) <= latencies[dataflow] for job in own if paces[job] > 1.0)
+
+
+def _longest(made: Floor, through: JobId, own: set[JobId], slow: dict[JobId, float]) -> float:
+    """The longest wait in a row of jobs through one of them, where all are as slow as it is."""
+    above = {job: made.jobs.feeding.get(job, frozenset()) & own for job in own}
+
+    def depth(job: JobId, towards: dict[JobId, frozenset[JobId] | set[JobId]]) -> int:
+        return 1 + max((depth(each, towards) for each in towards[job]), default=0)
+
+    below = {job: {each for each in own if job in above[each]} for job in own}
+    return slow[through] * (depth(through, {**above}) + depth(through, {**below}) - 1)

@@ -1,10 +1,13 @@
-"""Laws of a decision, at every step of random walks: a step is its parts, one after the other."""
+"""Laws of a decision: a step is its parts, what is refused, and who is in quarantine."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from hypothesis import given
+import networkx as nx
+import pytest
+from hypothesis import given, target
 from hypothesis import strategies as st
 
 from merge import (
@@ -12,27 +15,36 @@ from merge import (
     BATCH_SECONDS,
     Conditions,
     Costs,
+    DataflowExists,
     Instance,
     JobId,
     Jobs,
+    NoSuchDataflow,
     Remove,
     Replace,
     Request,
     RunningGraph,
+    SignatureCollision,
+    StaleChange,
     Step,
     Submit,
     decide,
+    explain,
+    in_quarantine,
+    merge,
     place,
     release,
+    separated,
+    unmerge,
 )
 from merge.jobs import MOST_PAUSED
 from merge.placement.strategies import STRATEGIES
 from tests import strategies
 from tests.graphs import applied
 from tests.laws.moves import HOSTS, at_home, bridges
-from tests.laws.pictures import picture
+from tests.laws.pictures import expected, picture
 from tests.notation import flow
-from tests.strategies import START, Walk, walks
+from tests.strategies import START, Document, Walk, documents, families, ran, walks
 
 CHANCE = st.randoms(use_true_random=True)
 
@@ -143,3 +155,163 @@ def _delivered(job: JobId, running: RunningGraph, jobs: Jobs) -> set[tuple[str, 
         for sink, instance in running.produced(dataflow).items()
         if jobs.homes[instance].job == job
     }
+
+
+def names_in(running: RunningGraph, jobs: Jobs, job: JobId, greedy: frozenset[str]) -> set[str]:
+    """Whose tasks that work are in a job: tenants in quarantine by name, all others as nobody."""
+    names = in_quarantine(running, greedy)
+    return {names.get(each, "") for each in jobs.jobs[job].active if running.tasks[each].inputs}
+
+
+def ends(walk: Walk, chance: Random) -> tuple[RunningGraph, Jobs]:
+    """What runs after a walk, and where."""
+    running, jobs = RunningGraph(), Jobs()
+    for decided in decisions(walk, chance):
+        running, jobs = applied(running, decided.step.change), decided.step.jobs
+    return running, jobs
+
+
+def costs_of(running: RunningGraph) -> Costs:
+    """The costs of tasks of which nothing is known."""
+    return Costs(pace=1.0, batch=BATCH_SECONDS, busy=dict.fromkeys(running.tasks, ASSUMED_BUSY))
+
+
+def separations(
+    running: RunningGraph, jobs: Jobs, greedy: frozenset[str]
+) -> Iterator[tuple[Jobs, Mapping[JobId, str]]]:
+    """Separate until nothing is left to do; the jobs after each step, and which are somebody's own."""
+    own: dict[JobId, str] = {}
+    names = in_quarantine(running, greedy)
+    while (found := separated(running, jobs, HOSTS, costs_of(running), quarantined=names, own=own)) is not None:
+        jobs = jobs.apply(found)
+        for job, _ in found.opens:
+            (own[job],) = names_in(running, jobs, job, greedy)
+        yield jobs, own
+
+
+@given(walk=walks(confined=True), chance=CHANCE)
+def test_tasks_in_quarantine_end_up_in_jobs_of_their_own(walk: Walk, chance: Random) -> None:
+    """After a few moves no job has tasks of two of them, or of one and others; each other task is where it was."""
+    running, jobs = ends(walk, chance)
+    greedy = frozenset({chance.choice(sorted({each.tenant for each in running.dataflows.values()} or {"nobody"}))})
+    names = in_quarantine(running, greedy)
+    after = jobs
+    for steps, (after, own) in enumerate(separations(running, jobs, greedy), 1):
+        assert steps <= len(jobs.jobs)
+        assert nx.is_directed_acyclic_graph(after.streams_between())
+        assert dict(after.bridges) == bridges(running, at_home(after))
+        assert own.keys() <= after.jobs.keys()
+    target(float(len(names)))
+    assert at_home(jobs).keys() == at_home(after).keys() == running.tasks.keys()
+    for job in after.jobs:
+        assert len(names_in(running, after, job, greedy)) <= 1
+    for instance, task in running.tasks.items():
+        if task.inputs and instance not in names:
+            assert at_home(jobs)[instance] == at_home(after)[instance]
+
+
+@given(walk=walks(confined=True), chance=CHANCE)
+def test_what_is_submitted_goes_to_own_jobs_only_in_quarantine(walk: Walk, chance: Random) -> None:
+    """A tenant's new tasks share jobs with none of before but its own, and nobody else's are placed there."""
+    running, jobs = ends(walk, chance)
+    greedy = frozenset({"bob"})
+    own = frozenset[JobId]()
+    for number, document in enumerate((*walk.documents, *walk.documents)):
+        tenant = chance.choice(("bob", "ann"))
+        conditions = Conditions(
+            now=START, hosts=HOSTS, strategy=chance.choice(sorted(STRATEGIES)), quarantined={"bob": own}
+        )
+        step = decide(running, jobs, Submit(dataflow=flow(document, f"more-{number}", tenant)), conditions)
+        joined = {home.job for _, home in step.placed.places if home.job in jobs.jobs}
+        assert joined <= own if tenant in greedy else not joined & own
+        running, jobs = applied(running, step.change), step.jobs
+        if tenant in greedy:
+            own |= set(step.opens)
+
+
+def test_a_task_that_others_need_stays() -> None:
+    """What two share leaves only what one of them has alone, and comes once the other has gone."""
+    running, jobs = RunningGraph(), Jobs()
+    conditions = Conditions(now=START, hosts=HOSTS)
+    for name, text in (
+        ("ann", "s:source > a:map{'add': 1} > k:sink"),
+        ("eve", "s:source > a:map{'add': 1} > b:count > k:sink"),
+    ):
+        step = decide(running, jobs, Submit(dataflow=flow(text, name, name)), conditions)
+        running, jobs = applied(running, step.change), step.jobs
+    greedy = frozenset({"eve"})
+    first = separated(running, jobs, HOSTS, costs_of(running), quarantined=in_quarantine(running, greedy), own={})
+    assert first is not None
+    assert {"count", "sink"} == {running.tasks[instance].type.name for instance, _ in first.places}
+    step = decide(running, jobs, Remove(dataflow="ann"), conditions)
+    running, jobs = applied(running, step.change), step.jobs
+    both = separated(running, jobs, HOSTS, costs_of(running), quarantined=in_quarantine(running, greedy), own={})
+    assert both is not None
+    assert {each for each, _ in both.places} == running.tasks.keys()
+
+
+@given(family=families(least=2, most=2), removes=st.booleans())
+def test_a_stale_change_is_refused(family: tuple[Document, ...], removes: bool) -> None:  # noqa: FBT001 - drawn
+    """A change that was computed before another one was applied is refused, and leaves no trace."""
+    old = applied(RunningGraph(), merge(RunningGraph(), flow(family[0], "first"), START))
+    stale = unmerge(old, "first") if removes else merge(old, flow(family[1], "late"), START)
+    new = applied(old, merge(old, flow(family[1], "second"), START))
+    seen = picture(new)
+    with pytest.raises(StaleChange) as refusal:
+        new.advance(stale)
+    assert str(refusal.value) == "the change was computed from version 1 and this is version 2; compute it anew"
+    assert (refusal.value.base, refusal.value.version) == (1, 2)
+    assert (seen, 2) == (picture(new), new.version)
+    with pytest.raises(StaleChange):
+        applied(new, stale)
+
+
+@given(family=families(least=2, most=2))
+def test_an_id_is_submitted_once(family: tuple[Document, ...]) -> None:
+    """Another dataflow under a submitted id is refused, the same one or not; after a removal the id is free."""
+    running = applied(RunningGraph(), merge(RunningGraph(), flow(family[0], "mine"), START))
+    for document in family:
+        with pytest.raises(DataflowExists) as refusal:
+            merge(running, flow(document, "mine"), START)
+        assert str(refusal.value) == (
+            "a dataflow with the id 'mine' is already submitted; remove it first, or use another id"
+        )
+        assert refusal.value.dataflow == "mine"
+        with pytest.raises(DataflowExists):
+            explain(running, flow(document, "mine"), START)
+    removed = applied(running, unmerge(running, "mine"))
+    other = applied(removed, merge(removed, flow(family[1], "mine"), START))
+    assert expected([flow(family[1], "mine")]) == picture(other)
+
+
+@given(walk=walks(most=4))
+def test_what_is_not_submitted_cannot_be_asked_for(walk: Walk) -> None:
+    """A dataflow that never came, or went, is named in the refusal of whatever is asked about it."""
+    running = ran(walk)
+    gone = {step.dataflow for step in walk.steps} - set(running.dataflows)
+    for name in ("never", *gone):
+        for ask in (running.dataflow, running.produced, running.dags_of, lambda name: unmerge(running, name)):
+            with pytest.raises(NoSuchDataflow) as refusal:
+                ask(name)
+            assert str(refusal.value) == (
+                f"no dataflow with the id {name!r} is submitted; list the submitted ones to find its id"
+            )
+            assert refusal.value.dataflow == name
+
+
+@given(document=documents(), place=st.integers(0, 20))
+def test_a_collision_of_signatures_is_refused(document: Document, place: int) -> None:
+    """Where a running task has the same signature and another text, nothing is shared and nothing changes."""
+    honest = flow(document)
+    place %= len(honest.tasks)
+    forged = replace(honest.tasks[place], text=honest.tasks[place].text + b" ")
+    running = applied(RunningGraph(), merge(RunningGraph(), honest, START))
+    tasks = (*honest.tasks[:place], forged, *honest.tasks[place + 1 :])
+    with pytest.raises(SignatureCollision) as refusal:
+        merge(running, replace(honest, id="forged", tasks=tasks), START)
+    assert refusal.value.key == forged.key
+    assert str(refusal.value) == (
+        f"the signature {forged.key.signature.hex()} already stands for another task; "
+        "submit with a changed config and report this"
+    )
+    assert expected([honest]) == picture(running)

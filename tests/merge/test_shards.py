@@ -1,7 +1,8 @@
-"""Shards by example: how work is divided, who gets shards, and what placement makes of them."""
+"""Shards and paces by example: how work is divided, who gets shards, and which jobs may beat slower."""
 
 from dags.dataflow import evenly
 from merge import Costs, Host, Instance, JobId, isolate, rescaled
+from merge.paces import LONGEST_PACE, repaced
 from merge.shards import DividedWork, WholePart, divided_work
 from tests.merge.floor import Floor
 
@@ -226,3 +227,60 @@ def test_no_shards_are_added_for_one_hot_group() -> None:
     given = made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.75}
     assert [2] == [each.shards for each in rescaled(*given)]
     assert () == rescaled(*given, groups={ONE: hot})
+
+
+def paced_floor(*texts: str, strategy: str = "pack") -> Floor:
+    made = Floor(strategy=strategy, batch=0.125)
+    for number, text in enumerate(texts):
+        made.submit(text, str(number))
+    return made
+
+
+def paces(made: Floor, latencies: dict[str, float], present: dict[JobId, float] | None = None) -> dict[int, float]:
+    """The jobs that change, each with its new pace."""
+    found = repaced(made.running, made.jobs, latencies, made.costs(), present or {})
+    return {each.job: each.pace for each in found}
+
+
+def test_a_job_whose_only_reader_allows_it_beats_slower() -> None:
+    """An event may wait one and a half paces for its batch, and that has to stay within what is allowed."""
+    made = paced_floor("s:source > a:map > k:sink")
+    assert {ONE: 5.0} == paces(made, {"0": 10.0})
+    assert {ONE: 3.0} == paces(made, {"0": 5.0})
+    assert {} == paces(made, {"0": 2.0})
+
+
+def test_a_reader_without_a_bound_keeps_the_usual_pace() -> None:
+    """Even where it shares no task: the job is one."""
+    made = paced_floor("s:source > a:map > k:sink", "s:source > b:count > k:sink")
+    assert [ONE] == list(made.jobs.jobs)
+    assert {} == paces(made, {"0": 10.0})
+    assert {ONE: 5.0} == paces(made, {"0": 10.0, "1": 30.0})
+
+
+def test_who_only_reads_the_same_source_elsewhere_is_no_reader() -> None:
+    """Each job reads the spool of a source for itself."""
+    made = paced_floor("s:source > a:map > k:sink", "s:source > b:count > k:sink", strategy="launch")
+    assert [ONE, TWO] == sorted(made.jobs.jobs)
+    assert {ONE: 5.0} == paces(made, {"0": 10.0})
+
+
+def test_a_row_of_jobs_shares_what_its_dataflow_allows() -> None:
+    """Events wait in each of them."""
+    made = paced_floor("s:source > a:map > k:sink", "s:source > a:map > b:count > k:sink", strategy="launch")
+    assert [ONE, TWO] == sorted(made.jobs.jobs)
+    assert {ONE: 5.0, TWO: 5.0} == paces(made, {"0": 30.0, "1": 20.0})
+
+
+def test_a_slowed_job_is_quick_again_once_a_reader_demands_it() -> None:
+    """And a job that has the right pace is left alone."""
+    made = paced_floor("s:source > a:map > k:sink")
+    assert {ONE: 1.0} == paces(made, {}, {ONE: 5.0})
+    assert {} == paces(made, {"0": 10.0}, {ONE: 5.0})
+
+
+def test_a_busy_job_beats_less_slowly() -> None:
+    """Its batches take longer the more events they hold."""
+    assert {ONE: 5.0} == paces(paced_floor("s:source > a:map > k:sink"), {"0": 8.0})
+    assert {ONE: 3.0} == paces(paced_floor("s:source > a:lab:two > k:sink"), {"0": 8.0})
+    assert {ONE: LONGEST_PACE} == paces(paced_floor("s:source > a:map > k:sink"), {"0": 1e6})

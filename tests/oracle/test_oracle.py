@@ -1,14 +1,33 @@
-"""Signatures, merge and unmerge against a second implementation from the definitions."""
+"""Signatures, merge, unmerge, rates and savings against a second implementation from the definitions."""
 
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+import networkx as nx
 import pytest
 from hypothesis import given
 
 from dags import Dataflow
-from merge import Instance, RunningGraph, merge
+from merge import (
+    Amount,
+    Instance,
+    RunningGraph,
+    TaskCounts,
+    Weighed,
+    counted,
+    each_step,
+    merge,
+    numbered,
+    work_saved,
+    works,
+)
+from merge.work import flows
 from tests.graphs import applied, streams_of
 from tests.notation import document, flow
 from tests.oracle.definitions import (
     Class,
+    Dataflows,
     Named,
     Plain,
     equivalent,
@@ -139,3 +158,121 @@ def _classes(running: RunningGraph) -> dict[Instance, Class]:
         for task, instance in submitted.places.items():
             members[instance].add(Named(name, task))
     return {instance: frozenset(found) for instance, found in members.items()}
+
+
+ARRIVING: Mapping[str, Fraction] = {
+    "weather": Fraction(1, 10),
+    "traffic": Fraction(3),
+    "power": Fraction(7, 3),
+    "diary": Fraction(0),
+}
+SELECTIVITY: Mapping[str, Fraction] = {"window": Fraction(1, 3), "split": Fraction(1, 2), "echo": Fraction(2)}
+COST: Mapping[str, Fraction] = {"source": Fraction(1, 4), "sink": Fraction(1, 8), "join": Fraction(3)}
+
+
+def each_task(_task: Weighed) -> Amount:
+    """Cost of 1 for an event at any task, sources and outputs included, as where each task is a thread of its own."""
+    return 1
+
+
+@given(walk=walks(most=6))
+def test_work_is_that_of_every_path(walk: Walk) -> None:
+    """For what runs, and for each dataflow alone, it is the cost of events on every path from a source."""
+    submitted: dict[str, Plain] = {}
+    for step, stage in zip(walk.steps, replay(walk), strict=True):
+        if isinstance(step, Submit):
+            submitted[step.dataflow] = plain(walk.documents[step.document], step.tenant)
+            alone = sum(_work(submitted[step.dataflow], task) for task in submitted[step.dataflow].graph)
+            dataflow = numbered(flow(walk.documents[step.document], step.dataflow, step.tenant))
+            assert alone == sum(works(dataflow, _arriving, cost=_cost, selectivity=_selectivity).values())
+        else:
+            del submitted[step.dataflow]
+        running = works(stage.running.tasks, _arriving, cost=_cost, selectivity=_selectivity)
+        assert _running(submitted) == sum(running.values())
+
+
+def test_rates_of_interleaved_streams_add_up() -> None:
+    """A task takes the events of all its inputs, and a double edge brings them twice."""
+    found = flows(numbered(flow("s:source > a:map > j:join.left > k:sink s > b:map > j.left s > j.right")), lambda _: 5)
+    assert [5, 5, 15, 15] == sorted(each.taken for each in found.values())
+
+
+def test_selectivity_reduces_the_work_downstream() -> None:
+    """Events that a task drops are no work for later tasks."""
+    dataflow = numbered(flow("s:source > w:window > m:map > k:sink"))
+    found = works(dataflow, lambda _: 6, cost=each_task, selectivity=_selectivity)
+    assert {"source": 6, "window": 6, "map": 2, "sink": 2} == {
+        task.type.name: found[number] for number, task in dataflow.items()
+    }
+
+
+@pytest.mark.parametrize(("cost", "saved"), [(each_step, 0.0), (each_task, 1 / 6)])
+def test_a_shared_source_is_worth_what_an_event_costs_there(cost: Callable[[Weighed], Amount], saved: float) -> None:
+    """It saves nothing if sources cost nothing, and one task of six if all cost the same."""
+    running = RunningGraph()
+    alone = Fraction()
+    for name, factor in (("first", 2), ("second", 3)):
+        dataflow = flow(f"s:source > b:scale{{'factor': {factor}}} > k:sink", name)
+        alone += sum(works(numbered(dataflow), lambda _: 10, cost=cost).values())
+        running.advance(merge(running, dataflow, START))
+    runs = sum(works(running.tasks, lambda _: 10, cost=cost).values())
+    assert work_saved(runs, alone) == saved
+
+
+def test_a_type_declares_of_how_many_events_it_makes_one() -> None:
+    """It counts if the task's selectivity is unknown otherwise, and the config has the number."""
+    dataflow = flow("s:source > w:window{'size': 4} > m:map > k:sink")
+    found = flows(numbered(dataflow), lambda _: 6)
+    assert [6, 6, 1.5, 1.5] == [found[dataflow.places[task]].taken for task in "swmk"]
+
+
+def test_an_empty_graph_saves_nothing() -> None:
+    """No work can be saved."""
+    assert work_saved(0, 0) is None
+
+
+def test_counts_distinguish_kinds_of_tasks() -> None:
+    """Sources, steps and outputs, by their ports."""
+    dataflow = flow("s:source > a:map > b:map{'add': 3} > k:sink a > l:sink")
+    found = counted(task.type for task in dataflow.tasks)
+    assert TaskCounts(sources=1, steps=2, outputs=2) == found
+    assert found.total == len(dataflow.tasks)
+
+
+def _running(submitted: Dataflows) -> Fraction:
+    members = [next(iter(each)) for each in running_tasks(submitted)]
+    return sum((_work(submitted[named.dataflow], named.task) for named in members), Fraction())
+
+
+def _work(dataflow: Plain, task: str) -> Fraction:
+    graph, place = dataflow.graph, dataflow.places[task]
+    rate = Fraction()
+    for source in (each for each in graph if not graph.in_degree(each)):
+        paths = [[place]] if source == place else nx.all_simple_paths(graph, source, place)
+        arriving = ARRIVING[graph.nodes[source]["label"][3]]
+        rate += sum((arriving * _through(graph, path) for path in paths), Fraction())
+    return rate * COST.get(_kind(graph, place), Fraction(1))
+
+
+def _through(graph: "nx.DiGraph[str]", path: list[str]) -> Fraction:
+    """How many of a source's events come down a path, for one that arrives."""
+    found = Fraction(1)
+    for above, below in pairwise(path):
+        found *= SELECTIVITY.get(_kind(graph, above), Fraction(1)) * graph.edges[above, below]["ports"].total()
+    return found
+
+
+def _kind(graph: "nx.DiGraph[str]", task: str) -> str:
+    return str(graph.nodes[task]["label"][0])
+
+
+def _arriving(task: Weighed) -> Fraction:
+    return ARRIVING[task.config["source"]]
+
+
+def _selectivity(task: Weighed) -> Fraction:
+    return SELECTIVITY.get(task.type.name, Fraction(1))
+
+
+def _cost(task: Weighed) -> Fraction:
+    return COST.get(task.type.name, Fraction(1))

@@ -1,6 +1,7 @@
-"""Laws of the algorithms that make deployments."""
+"""Laws of deployments: figures, profit, throughput, and the algorithms that make them."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +12,20 @@ from provisioning import horizon
 from provisioning.algorithms import brute_force, genetic, greedy
 from provisioning.algorithms.repack import cheapest
 from provisioning.deployment import Deployment
-from provisioning.figures import DataflowFigures, MachineClass, TaskFigures, needs, omega, served, union
-from provisioning.horizon import packing
+from provisioning.figures import (
+    HOUR,
+    AlternateFigures,
+    DataflowFigures,
+    MachineClass,
+    ProfitGoal,
+    Rental,
+    TaskFigures,
+    needs,
+    omega,
+    served,
+    union,
+)
+from provisioning.horizon import deployed, packing, plan
 from tests.provisioning.scenes import (
     CHAIN,
     CLASSES,
@@ -177,3 +190,169 @@ def test_a_deployment_says_what_is_wrong_with_it() -> None:
         "write runs nowhere",
         "rental 0 has 1 cores, not 2",
     ] == list(problems(wrong, CHAIN))
+
+
+_NAMES = ("cost", "value", "selectivity", "tenants", "event_bytes", "rate", "cores", "omega", "switch_cost")
+_ANY: st.SearchStrategy[Any] = (
+    st.sampled_from([0, -1, 1, 0.5, 1e-9, 1e300, -math.inf, math.inf, math.nan, 10**400, 5e-324, None, "1"])
+    | st.floats()
+    | st.integers()
+)
+
+
+@settings(max_examples=150)
+@given(st.dictionaries(st.sampled_from(_NAMES), _ANY, max_size=2))
+def test_any_figures_lead_to_a_plan_or_to_an_error(figures: Mapping[str, Any]) -> None:
+    """What a plan says of throughput and value is from 0 to 1, or the error says what to give instead."""
+    known = {"cost": 0.1, "value": 0.7, "selectivity": 1.0, "tenants": 1, "event_bytes": 1e3, "rate": 5.0}
+    known |= dict(figures)
+    try:
+        alternates = (
+            AlternateFigures(cost=known["cost"], selectivity=known["selectivity"]),
+            AlternateFigures(cost=0.05, value=known["value"]),
+        )
+        task = TaskFigures(name="read", alternates=alternates, tenants=known["tenants"])  # type: ignore[arg-type]  # any
+        dataflow = DataflowFigures(tasks=(task,), event_bytes=known["event_bytes"])
+        more: dict[str, Any] = {name: known[name] for name in ("omega", "switch_cost") if name in known}
+        found = plan(dataflow, [{"read": known["rate"]}], cores=known.get("cores", 1.0), **more)
+    except ValueError as wrong:
+        assert "; give a number" in str(wrong)  # noqa: PT017 - some figures are right
+        return
+    assert 0.0 <= found.now.omega <= 1.0
+    assert 0.0 < found.now.gamma <= 1.0
+    assert math.isfinite(found.now.cores)
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf, -1.0])
+@pytest.mark.parametrize("name", ["cores", "speed", "price", "start_seconds"])
+def test_machines_that_cannot_be_are_refused(name: str, figure: float) -> None:
+    """The message names the class and the figure."""
+    figures: dict[str, Any] = {"cores": 1, "price": 1.0, name: figure}
+    with pytest.raises(ValueError, match=f"no machine class 'small' can be: {name} is {figure}; give a number"):
+        MachineClass(name="small", **figures)
+
+
+@pytest.mark.parametrize("cores", [-1.0, math.nan, math.inf])
+def test_cores_and_rates_that_cannot_be_are_refused(cores: float) -> None:
+    """A plan has some cores or none, so its throughput is never below nothing; a deployment has rates."""
+    dataflow = DataflowFigures(tasks=(TaskFigures(name="read", alternates=(AlternateFigures(cost=0.5),)),))
+    with pytest.raises(ValueError, match=f"this cannot be planned: cores is {cores}; give a number from 0"):
+        plan(dataflow, [{"read": 1.0}], cores=cores)
+    goal = ProfitGoal(best_cost=60.0, least_cost=30.0)
+    with pytest.raises(ValueError, match="this cannot be deployed: the rate of read is"):
+        deployed(dataflow, {"read": cores}, (MachineClass(name="small", cores=1, price=1.0),), goal)
+
+
+def test_both_break_even_points_are_a_profit_of_nothing() -> None:
+    """The best alternates at the most they may cost, the worst at theirs."""
+    goal = ProfitGoal(best_cost=60.0, least_cost=30.0)
+    assert goal.theta(CHAIN, 1.0, 60.0) == pytest.approx(0)
+    assert goal.theta(CHAIN, CHAIN.least_gamma(), 30.0) == pytest.approx(0)
+    assert goal.theta(CHAIN, 1.0, 59.0) > 0
+
+
+@given(st.floats(1, 10 * HOUR))
+def test_started_hours_are_paid(seconds: float) -> None:
+    """Each counts from its beginning, and what is left of it is known."""
+    rental = Rental(number=0, machine_class=SMALL)
+    hours = rental.cost(seconds) / SMALL.price
+    assert hours == pytest.approx(round(hours))
+    assert hours * HOUR >= seconds - 1e-3
+    assert (hours - 1) * HOUR < seconds
+    assert rental.paid_left(seconds) == pytest.approx(hours * HOUR - seconds)
+
+
+def test_an_hour_that_ends_is_not_followed_by_another_cost() -> None:
+    """Who lets a machine go at its hour's end pays for that hour alone."""
+    assert SMALL.price == Rental(number=0, machine_class=SMALL, since=300.0).cost(300.0 + HOUR)
+
+
+def test_a_shared_task_counts_once() -> None:
+    """The union of tenants has it once, with all that use it; what differs is theirs."""
+    other = DataflowFigures(tasks=(*CHAIN.tasks[:2], task("alert", (1.0, 0.01, 1.0), after=("score",))))
+    both = union([CHAIN, other])
+    assert [("read", 2), ("score", 2), ("write", 1), ("alert", 1)] == [(one.name, one.tenants) for one in both.tasks]
+    assert both.gamma((0, 1, 0, 0)) == pytest.approx(0.7)
+
+
+def test_equal_names_with_unequal_figures_are_refused() -> None:
+    """A name stands for what a task computes."""
+    other = DataflowFigures(tasks=(task("read", (1.0, 0.5, 1.0)),))
+    with pytest.raises(ValueError, match="read differs between two dataflows"):
+        union([CHAIN, other])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "match"),
+    [
+        ((task("a", (1.0, 1.0, 1.0), after=("b",)), task("b", (1.0, 1.0, 1.0))), "must stand before it"),
+        ((task("a", (1.0, 1.0, 1.0)), task("a", (1.0, 1.0, 1.0))), "there twice"),
+        ((TaskFigures(name="a", alternates=()),), "a needs an alternate; give it one"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(tasks: tuple[TaskFigures, ...], match: str) -> None:
+    """The message names the task, and what it needs."""
+    with pytest.raises(ValueError, match=match):
+        DataflowFigures(tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [{"omega": 0.0}, {"omega": 1.5}, {"tolerance": 0.9}, {"hours": 0.0}, {"least_cost": 60.0}],
+)
+def test_goals_that_nothing_can_be_judged_by_are_refused(goal: dict[str, float]) -> None:
+    """A goal has a throughput, a period, and two break-even points."""
+    with pytest.raises(ValueError, match=r"goal needs|worth more|this is no goal: \w+ is"):
+        ProfitGoal(**{"best_cost": 60.0, "least_cost": 30.0, **goal})
+
+
+cores = st.floats(0, 20, allow_nan=False)
+
+
+@st.composite
+def loaded(draw: st.DrawFn) -> tuple[DataflowFigures, tuple[int, ...], dict[str, float], list[float]]:
+    dataflow = draw(dataflows())
+    active = tuple(draw(st.integers(0, len(task.alternates) - 1)) for task in dataflow.tasks)
+    rates = {name: draw(st.floats(0, 100)) for name in rates_of(dataflow, 1.0)}
+    return dataflow, active, rates, [draw(cores) for _ in dataflow.tasks]
+
+
+@given(loaded())
+def test_omega_is_a_share(
+    scene: tuple[DataflowFigures, tuple[int, ...], dict[str, float], list[float]],
+) -> None:
+    """Whatever is deployed, it lies between nothing and all."""
+    assert 0 <= omega(*scene) <= 1
+
+
+@given(loaded())
+def test_omega_is_one_with_plenty(
+    scene: tuple[DataflowFigures, tuple[int, ...], dict[str, float], list[float]],
+) -> None:
+    """What each task needs is enough, to the last digit."""
+    dataflow, active, rates, _ = scene
+    assert omega(dataflow, active, rates, needs(dataflow, active, rates)) == pytest.approx(1)
+
+
+@given(loaded(), st.data())
+def test_more_cores_never_lower_omega(
+    scene: tuple[DataflowFigures, tuple[int, ...], dict[str, float], list[float]], data: st.DataObject
+) -> None:
+    """Wherever they are added."""
+    dataflow, active, rates, capacity = scene
+    more = [each + data.draw(cores) for each in capacity]
+    assert omega(dataflow, active, rates, capacity) <= omega(dataflow, active, rates, more) + 1e-9
+
+
+def test_a_starved_sink_does_not_count_as_served() -> None:
+    """It does all that reaches it, which is a tenth of what should."""
+    capacity = [0.01, 100.0, 100.0]
+    active = (0, 0, 0)
+    taken, done = served(CHAIN, active, {"read": 10.0}, capacity)
+    assert taken[2] == done[2] == pytest.approx(1.0)
+    assert omega(CHAIN, active, {"read": 10.0}, capacity) == pytest.approx(0.1)
+
+
+def test_the_network_limits_what_passes() -> None:
+    """What does not fit from one task to another does not arrive."""
+    assert omega(CHAIN, (0, 0, 0), {"read": 10.0}, [9.0, 9.0, 9.0], {(1, 2): 4.0}) == pytest.approx(0.4)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.serialisability import History, violation
-from tests.simulation.graphs import Graph, beside, drawn, expected, forked
 from tests.simulation.schedulers import Reconfiguration, Scheduler
-from tests.simulation.world import World
+from tests.simulation.world import Graph, World, beside, drawn, expected, forked
 
 MOST_STEPS = 20_000
 """Far more than a schedule takes that ends."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from manager.kernel.transitions import Phase
-from tests.simulation.defects import (
+from tests.simulation.managed import (
     Forgetful,
     Impatient,
     JobsBelowOnly,
+    Managed,
     MissingCounts,
     OneToOne,
     Presuming,
@@ -22,10 +23,7 @@ from tests.simulation.defects import (
     Unaligned,
     Unmarked,
 )
-from tests.simulation.fries import Fries, Planned
-from tests.simulation.managed import Managed
-from tests.simulation.markers import Epoch
-from tests.simulation.schedulers import Naive, Scheduler, StopAndRestart, Versions
+from tests.simulation.schedulers import Epoch, Fries, Naive, Planned, Scheduler, StopAndRestart, Versions
 from tests.simulation.schedules import ANY, FORKED, LAGGING, Load, Schedule, played, trouble
 
 CONSISTENT = [Epoch, Fries, StopAndRestart, Versions]

@@ -1,28 +1,35 @@
-"""Planned pipelines: which modules fill the places, and which document runs."""
+"""Planned pipelines: which modules fill the places, alone and together, and by which passages and targets."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dags import InvalidDocument
-from planning.pipelines.module import read_module
-from planning.pipelines.planned import plan_pipeline
-from planning.pipelines.reader import computes, read_pipeline
+from benchmarks.task_configs import CONFIGS, EVENT_FIELDS
+from dags import AnyTaskType, Config, InvalidDocument, Kind, Schema
+from engine import installed_catalogue
+from planning.pipelines.module import read_module, target
+from planning.pipelines.passages import Passage, passages_of_type
+from planning.pipelines.planned import InvalidDocuments, PlannedPipeline, joint_problem, plan_pipeline, plan_together
+from planning.pipelines.reader import Pipeline, computes, read_pipeline
 from planning.problem import Inflow, Outlet, RunningVertex
+from tests.catalogue import TYPES
 from tests.notation import flow
 from tests.planning.pipelines.open_places import (
     MODULES,
     UNITS,
     check,
     module,
+    pipeline,
     pipeline_document,
     planned,
     refusal,
     surroundings,
 )
+from tests.planning.plan_validator import violations
 
 KELVIN = [{"holds": {"unit": "kelvin"}}]
 CELSIUS = {"s": {"unit": "celsius"}}
@@ -235,3 +242,148 @@ def test_a_pipeline_keeps_the_rest_of_its_document() -> None:
     assert flow("s:source > a:split..even > p:map{'add': 273} > k:sink a.odd > l:sink").tasks == (
         flow(dict(found.assembled.document)).tasks
     )
+
+
+CLEAN = [{"holds": {"clean": True}}]
+LINES = (
+    "s:source > p:point{'modules': ['wipe', 'clean']} > k:sink",
+    "s:source > p:point{'modules': ['clean']} > k:sink",
+    "s:source > p:point > q:point{'modules': ['wipe']} > k:sink",
+    "s:source > a:lab:clean > p:point > k:sink",
+)
+
+
+def started(plans: Sequence[PlannedPipeline]) -> int:
+    """The distinct tasks of documents that begin at one source, by all that is above them."""
+    found: set[object] = set()
+    for each in plans:
+        tasks = {task["id"]: task for task in each.assembled.document["tasks"]}
+        above = {stream["to"]: stream["from"] for stream in each.assembled.document["streams"]}
+
+        def key(name: str, tasks: dict = tasks, above: dict = above) -> object:  # type: ignore[type-arg]  # documents
+            task = tasks[name]
+            return task["type"], str(task.get("config", {})), key(above[name], tasks, above) if name in above else None
+
+        found |= {key(name) for name in tasks}
+    return len(found)
+
+
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=3))
+def test_together_never_more_starts_than_alone(lines: list[str]) -> None:
+    """And each document reaches its goals."""
+    pipelines = [pipeline(each, goals=CLEAN) for each in lines]
+    alone = [plan_pipeline(each, check) for each in pipelines]
+    together = plan_together(pipelines, [check] * len(pipelines))
+    assert started(together) <= started(alone)
+    for each in together:
+        assert not list(violations(each.pipeline.problem, each.plan))
+
+
+def test_of_two_the_first_gives_up_what_is_cheaper() -> None:
+    """Since the other cannot share it."""
+    pipelines = [pipeline(each, goals=CLEAN) for each in LINES[:2]]
+    assert ["wipe@1", "clean@1"] == [plan_pipeline(each, check).fillings["p"] for each in pipelines]
+    assert ["clean@1"] * 2 == [each.fillings["p"] for each in plan_together(pipelines, [check] * 2)]
+
+
+def test_those_without_a_plan_are_named() -> None:
+    """Not the one between them, which has one."""
+    without = "s:source > p:point{'modules': ['measure']} > k:sink"
+    pipelines = [pipeline(each, goals=CLEAN) for each in (without, LINES[0], without)]
+    with pytest.raises(InvalidDocuments) as refused:
+        plan_together(pipelines, [check] * 3)
+    assert {0, 2} == set(refused.value.refusals)
+
+
+def test_problems_keep_apart() -> None:
+    """A name in one is not that of another."""
+    one: Pipeline = pipeline(LINES[0], goals=CLEAN)
+    joint = joint_problem([one.problem, one.problem])
+    assert 2 * len(one.problem.vertices) == len({each.id for each in joint.vertices})
+    assert {"/0/goals/0", "/1/goals/0"} == {each.name for each in joint.goals}
+
+
+CATALOGUE = installed_catalogue()
+KINDS = st.sampled_from(Kind)
+
+
+def configured(kind: AnyTaskType, config: object) -> tuple[AnyTaskType, Config]:
+    """A type with the ports that its config gives it, and the config."""
+    made: Config = kind.config.model_validate_json(json.dumps(config))
+    return kind.of(made), made
+
+
+def installed() -> list[tuple[str, AnyTaskType, Config]]:
+    """Every installed type with a config, and those of the tests that need none."""
+    found = [(name, CATALOGUE.find(name), config) for name, config in CONFIGS.items()]
+    plain: list[tuple[str, AnyTaskType, object]] = [
+        (each.name, each, {}) for each in TYPES if each.name not in {"source", "fetch", "clock", "connecting_code"}
+    ]
+    return [
+        (name, *configured(kind, _unowned(config))) for name, kind, config in [*found, *plain] if kind and kind.inputs
+    ]
+
+
+def _unowned(config: object) -> object:
+    """Without owners of places and secrets, which only plans of jobs name."""
+    if isinstance(config, dict):
+        named = config.keys() & {"place", "secret"}
+        return {key: _unowned(each) for key, each in config.items() if not (named and key == "owner")}
+    return config
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [pytest.param(kind, config, id=name) for name, kind, config in installed()]
+)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_fields_leave_as_predicted(kind: AnyTaskType, config: Config, data: st.DataObject) -> None:
+    """Whatever fields of whatever kinds enter: if a case takes them, those leave that the type says."""
+    cases = passages_of_type(kind, config, kind.inputs)
+    if kind.is_sink:
+        assert all(not case.leaves for case in cases)
+        return
+    case = data.draw(st.sampled_from(cases))
+    entering = {port: _drawn(data, case, port) for port in kind.inputs}
+    expected = kind.output_schema(config, entering)
+    for port, leaving in case.leaves.items():
+        rest = entering[leaving.rest].fields if leaving.rest else {}
+        base = entering[leaving.rest or kind.inputs[0]].fields
+        predicted = {name: each for name, each in rest.items() if name not in leaving.drops}
+        predicted |= {name: base[name] for name in leaving.keeps} | dict(leaving.sets)
+        assert predicted == dict(expected[port].fields)
+
+
+def _drawn(data: st.DataObject, case: Passage, port: str) -> Schema:
+    """A schema that a case takes: what it needs, and anything else."""
+    needs = case.needs.get(port, {})
+    known = case.fields() | set(EVENT_FIELDS)
+    others = data.draw(
+        st.dictionaries(st.text("uvw", min_size=1, max_size=3).filter(lambda name: name not in known), KINDS)
+    )
+    needed = {name: data.draw(st.sampled_from(sorted(kinds))) for name, kinds in needs.items()}
+    return Schema.of({**others, **needed})
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[A-Za-z0-9.:\[\]-]{1,30}:[0-9]{1,6}", fullmatch=True))
+def test_a_target_has_one_spelling_or_is_refused(text: str) -> None:
+    """What is taken stays as it is when it is taken again."""
+    try:
+        found = target(text)
+    except ValueError:
+        return
+    assert found == target(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "host", "host:", ":80", "host:0", "host:65536", "host:080", "a b:80", "-a:80", "[::1:80", "[::g]:80"),
+        *("::1:80", "http://host:80", "host:80/path", "user@host:80", "host:\u0661", "[fe80::1%eth0]:80"),
+        "a" * 254 + ":80",
+    ],
+)
+def test_what_is_no_target_is_refused(text: str) -> None:
+    """URLs, ranges, wildcards, and ports that there are not."""
+    with pytest.raises(ValueError):  # noqa: PT011 - the parser of the module says what is wrong
+        target(text)

@@ -1,18 +1,23 @@
-"""Dry replays: their counts are a service's, and they are quick."""
+"""Dry replays: their counts are a service's, and they are quick; and the commands of replays."""
 
+import json
 import shutil
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import merge
 from dags import Kind, Schema
 from engine.plan import SlotState
 from manager.answers.dataflows import Stop
+from manager.command import app
 from manager.costs.choice import Chooser
 from manager.kernel.state import CommittedState
 from manager.kernel.transitions import TransitionEvent
@@ -27,9 +32,39 @@ from tests.strategies import Document, families
 from workloads.replay import dry_replay as replaying
 from workloads.replay.dry_replay import Cost, NotReplayed, dry_rows
 from workloads.replay.plan import document_in
-from workloads.results import StepRow
+from workloads.results import StepRow, read_results
 from workloads.traces import Action, Defragment, Mode, Trace, TracePhase, TraceStep, Way
 from workloads.workload import Workload, WorkloadSource
+
+FILTERS = {"a": (1,), "b": (1, 2), "c": (1, 3, 4)}
+
+
+def document(filters: tuple[int, ...]) -> dict[str, Any]:
+    ids = ["in", *(f"f{number}" for number in range(len(filters))), "out"]
+    return {
+        "version": 1,
+        "name": "whatever",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": "street"}},
+            *(
+                {"id": f"f{number}", "type": "range_filter", "config": {"field": "t", "min": -1e6 - each, "max": 1e6}}
+                for number, each in enumerate(filters)
+            ),
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
+    }
+
+
+def make(folder: Path) -> Path:
+    """Write it; says where it is."""
+    (folder / "dataflows").mkdir(parents=True)
+    source = {"name": "street", "schema": {"n": "integer", "t": "float"}, "per_second": 20}
+    (folder / "workload.json").write_text(json.dumps({"version": 1, "about": {"made": "by hand"}, "sources": [source]}))
+    for name, filters in FILTERS.items():
+        (folder / "dataflows" / f"{name}.json").write_text(json.dumps(document(filters)))
+    return folder
+
 
 SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
 RATES = {"weather": 1.0, "traffic": 0.1, "power": 7.0}
@@ -243,3 +278,59 @@ def _arriving(source: Weighed) -> float:
     """The rate of a source, which a service knows with its owner."""
     name: str = source.config["source"]
     return RATES[name.rpartition(":")[2]]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A trace over the toy workload, drawn by the command."""
+    make(tmp_path / "toy")
+    into = tmp_path / "seq.json"
+    result = CliRunner().invoke(app, ["trace", str(tmp_path / "toy"), "--into", str(into)])
+    assert (0, True) == (result.exit_code, "SEQ, 6 steps" in result.stdout)
+    return into
+
+
+def test_a_dry_replay_keeps_its_counts_and_how_it_was_made(trace: Path, tmp_path: Path) -> None:
+    """Done twice it is the same; nothing was measured."""
+    call = ["replay", str(trace), "--dry", "--mode", "default", "--into", str(tmp_path / "results")]
+    for _ in range(2):
+        result = CliRunner().invoke(app, call)
+        assert 0 == result.exit_code, result.output
+    results = read_results(tmp_path / "results")
+    assert [4, 7, 12, 9, 4, 0] == [row.running_tasks for row in results.steps]
+    assert ("default", "pack", "off", True, True) == (
+        results.manifest.mode,
+        results.manifest.placement,
+        results.manifest.defragment,
+        results.manifest.dry,
+        results.manifest.complete,
+    )
+    assert ("SEQ", "by hand", ()) == (
+        results.manifest.trace["name"],
+        results.manifest.workload["made"],
+        results.windows,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--measure", "some"], "--measure some: is neither all nor a number of steps"),
+        (["--measure", "0"], "--measure 0: is neither all nor a number of steps"),
+        (["--dry", "--defragment", "itself"], "a dry replay has no measurements to decide by"),
+    ],
+)
+def test_a_replay_that_cannot_be_says_why(trace: Path, tmp_path: Path, options: list[str], reason: str) -> None:
+    """With the exit code for what is of no use, before anything is started."""
+    result = CliRunner().invoke(app, ["replay", str(trace), "--into", str(tmp_path / "results"), *options])
+    assert (1, True, False) == (result.exit_code, reason in result.stderr, (tmp_path / "results").exists())
+
+
+def test_a_trace_of_other_dataflows_is_refused(trace: Path, tmp_path: Path) -> None:
+    """Also live, before a service is started; and a file that is no trace is named."""
+    trace.write_text(trace.read_text().replace('"a"', '"z"'))
+    result = CliRunner().invoke(app, ["replay", str(trace), "--into", str(tmp_path / "results")])
+    assert (1, True) == (result.exit_code, "has no dataflow 'z'" in result.stderr)
+    assert not (tmp_path / "results").exists()
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "no"), "--into", str(tmp_path / "results")])
+    assert (1, True) == (result.exit_code, "name a file that `braid trace` has written" in result.stderr)

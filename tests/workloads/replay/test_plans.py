@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
-from tests.workloads.replay import toy
+from tests.workloads.replay import test_dry_replay
 from tests.workloads.rows import step_row, window_row
 from workloads.replay.plan import (
     Pacing,
@@ -61,12 +61,12 @@ def test_in_a_hurry_only_measured_steps_are_waited_for_and_take_their_time() -> 
 
 @pytest.fixture
 def workload(tmp_path: Path) -> Workload:
-    return load_workload(str(toy.make(tmp_path / "toy")))
+    return load_workload(str(test_dry_replay.make(tmp_path / "toy")))
 
 
 def test_dataflows_that_hang_on_their_owner_belong_to_that_of_the_sources(workload: Workload) -> None:
     """Those that publish, and those that keep something at a place of their tenant's; the rest is spread."""
-    document = toy.document((1,))
+    document = test_dry_replay.document((1,))
     publishes = {**document, "tasks": [*document["tasks"], {"id": "p", "type": "mqtt_publish", "config": {}}]}
     keeps = {"id": "t", "type": "table_insert", "config": {"database": {"place": "readings"}}}
     many: Mapping[str, Any] = {

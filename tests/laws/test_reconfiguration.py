@@ -1,0 +1,307 @@
+"""Laws of reconfigurations: their components on small random DAGs, and their queue."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import combinations, islice, pairwise
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manager.kernel.transitions import Comer, Phase, Reconfiguration, meeting
+from manager.reconfigurations.request import ahead, in_the_way, queue_place
+from merge import JobId
+from merge.reconfiguration.covering import Component, components
+from tests.laws.transactions import Reconfigured, at_random, in_turn, reconfigurations
+
+RUNS = 40
+"""Random passages through each DAG."""
+
+
+def paths(case: Reconfigured, start: str, ends: Collection[str]) -> Iterator[tuple[int, ...]]:
+    """Every path from a task to one of some others, as the numbers of its edges."""
+    for number, (above, below) in enumerate(case.streams):
+        if above == start:
+            if below in ends:
+                yield (number,)
+            yield from ((number, *further) for further in paths(case, below, ends))
+
+
+def along(case: Reconfigured, path: tuple[int, ...]) -> list[str]:
+    """The tasks of a path."""
+    return [case.streams[path[0]][0], *(case.streams[number][1] for number in path)]
+
+
+def cover(case: Reconfigured, tasks: Collection[str]) -> frozenset[str]:
+    """The tasks on all paths between some, straight from the definition."""
+    return frozenset(tasks).union(*(along(case, path) for task in tasks for path in paths(case, task, tasks)))
+
+
+def scope(parts: Collection[Component]) -> frozenset[str]:
+    return frozenset[str]().union(*(part.scope for part in parts))
+
+
+def by_definition(case: Reconfigured) -> frozenset[str]:
+    """The tasks of the sub-DAG as the module's docstring defines it, by all paths."""
+    leading = {task: list(paths(case, task, case.changed)) for task in case.tasks}
+    copying = {task for task in case.per_edge if len({path[0] for path in leading[task]}) > 1}
+    unique = case.unique - copying
+    marked = set(case.changed)
+    for task in case.one_to_many - (case.per_edge - copying) - unique:
+        passed = [set(along(case, path)) for path in leading[task]]
+        if passed and not set.intersection(*passed) & unique - case.changed:
+            marked.add(task)
+    return cover(case, marked)
+
+
+@given(case=reconfigurations())
+def test_the_sub_dag_covers_the_changed_tasks_and_is_minimal(case: Reconfigured) -> None:
+    """Definition 5.4: it holds the changed tasks and all on paths between them, and nothing else."""
+    assert cover(case, case.changed) == scope(components(case.streams, case.changed))
+
+
+@settings(max_examples=200)
+@given(case=reconfigurations())
+def test_the_sub_dag_is_what_enumerating_all_paths_gives(case: Reconfigured) -> None:
+    """With one-to-many tasks and both pruning rules."""
+    assert by_definition(case) == scope(case.components())
+
+
+@given(case=reconfigurations())
+def test_components_are_the_weakly_connected_parts(case: Reconfigured) -> None:
+    """They are disjoint, no stream joins two of them, each is connected and holds a changed task."""
+    parts = case.components()
+    assert sum(len(part.scope) for part in parts) == len(scope(parts))
+    for part in parts:
+        assert part.scope & case.changed
+        inside, joined = {min(part.scope)}, {min(part.scope)}
+        while joined:
+            ends = [edge for edge in case.streams if inside & {*edge} and scope(parts).issuperset(edge)]
+            joined = {end for edge in ends for end in edge} - inside
+            inside |= joined
+        assert part.scope == inside
+
+
+@given(case=reconfigurations())
+def test_heads_are_fed_from_outside_alone(case: Reconfigured) -> None:
+    """All others of a scope have an input from it."""
+    for part in case.components():
+        fed = {below for above, below in case.streams if above in part.scope}
+        assert part.scope - fed == part.heads
+        assert part.heads
+
+
+@given(case=reconfigurations())
+def test_pruning_only_makes_components_smaller(case: Reconfigured) -> None:
+    """Each lies within one that there is without pruning."""
+    assert all(any(part.scope <= whole.scope for whole in case.unpruned()) for part in case.components())
+
+
+@given(case=reconfigurations())
+def test_the_order_is_that_of_the_names(case: Reconfigured) -> None:
+    """It does not depend on the order in which streams and tasks are given."""
+    parts = case.components()
+    assert sorted(min(part.scope) for part in parts) == [min(part.scope) for part in parts]
+    backwards = components(
+        reversed(case.streams),
+        sorted(case.changed, reverse=True),
+        sorted(case.one_to_many),
+        sorted(case.per_edge),
+        sorted(case.unique),
+    )
+    assert parts == backwards
+
+
+@given(case=reconfigurations())
+def test_a_transaction_meets_one_component_by_one_tuple(case: Reconfigured) -> None:
+    """Lemmas 6.2 and 6.3: it overlaps with at most one, and no head takes two tuples of it."""
+    parts = case.components()
+    heads = {head for part in parts for head in part.heads}
+    for passage in at_random(case, parts, RUNS):
+        assert len(passage.met) <= 1
+        assert max((passage.taken[head] for head in heads), default=0) <= 1
+
+
+@settings(max_examples=100)
+@given(case=reconfigurations())
+def test_no_transaction_meets_old_and_new(case: Reconfigured) -> None:
+    """Theorem 6.4, with pruning: whenever the heads switch, and in whatever order tuples and markers arrive."""
+    parts = case.components()
+    for passage in at_random(case, parts, RUNS):
+        assert len(passage.versions) <= 1
+        assert scope(parts) == passage.switched
+
+
+@given(case=reconfigurations(most=4))
+def test_no_schedule_of_few_tasks_is_inconsistent(case: Reconfigured) -> None:
+    """Every order of steps and every choice of outputs; of the largest cases, the first thousand."""
+    assert all(len(passage.versions) <= 1 for passage in islice(in_turn(case, case.components()), 1_000))
+
+
+@pytest.mark.parametrize(
+    ("edges", "changed", "per_edge", "unique"),
+    [
+        pytest.param("ab bc", "bc", "", "", id="two of a chain"),
+        pytest.param("ab ac", "bc", "a", "", id="both of two copies"),
+        pytest.param("ab ac bd cd", "d", "a", "", id="two copies in one task"),
+        pytest.param("ab ac bd cd", "d", "a", "bc", id="two copies past two unique tasks"),
+        pytest.param("ab ac bd ce", "de", "a", "bc", id="two copies past a unique task each"),
+    ],
+)
+def test_the_model_finds_a_mixture_where_tasks_switch_alone(
+    edges: str, changed: str, per_edge: str, unique: str
+) -> None:
+    """Each changed task as a component of its own is what the laws above would not let pass."""
+    case = Reconfigured(
+        streams=tuple((edge[0], edge[1]) for edge in edges.split()),
+        tasks=tuple(sorted({*edges} - {" "})),
+        changed=frozenset(changed),
+        one_to_many=frozenset(per_edge),
+        per_edge=frozenset(per_edge),
+        unique=frozenset(unique),
+    )
+    alone = [Component(scope=frozenset(task), heads=frozenset(task)) for task in changed]
+    assert any(len(passage.versions) == 2 for passage in in_turn(case, alone))
+    assert all(len(passage.versions) <= 1 for passage in in_turn(case, case.components()))
+
+
+class _Name(str):
+    """A name that counts how often it is looked up or compared."""
+
+    __slots__ = ()
+    uses: ClassVar = Counter[str]()
+
+    def __hash__(self) -> int:
+        self.uses["hash"] += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        self.uses["compare"] += 1
+        return super().__eq__(other)
+
+    def __lt__(self, other: str) -> bool:
+        self.uses["compare"] += 1
+        return super().__lt__(other)
+
+
+def uses(length: int, kind: str) -> int:
+    """The look-ups and comparisons for a chain of tasks with a short cut past each, most of which change or spread."""
+    names = [_Name(f"{number:05}") for number in range(length)]
+    chain = [*pairwise(names), *zip(names, names[2:], strict=False)]
+    changed = names[length // 2 :: 2] if kind == "changed" else names[-1:]
+    unique = names[::3] if kind == "unique" else ()
+    _Name.uses.clear()
+    components(chain, changed, names[1::3], names[1::6], unique)
+    return _Name.uses.total()
+
+
+@pytest.mark.parametrize("kind", ["changed", "one-to-many", "unique"])
+def test_twice_the_tasks_take_twice_the_steps(kind: str) -> None:
+    """Also with many changed, one-to-many and unique tasks; a quadratic way would take four times as many."""
+    assert 1.9 < uses(4_000, kind) / uses(2_000, kind) < 2.1
+
+
+_JOBS = st.frozensets(st.integers(0, 4).map(JobId), min_size=1, max_size=3)
+_NEXT = {
+    Phase.WAITING: Phase.PREPARING,
+    Phase.PREPARING: Phase.SWITCHING,
+    Phase.SWITCHING: Phase.PROVING,
+    Phase.PROVING: Phase.DONE,
+}
+
+
+class Queue:
+    """Reconfigurations that are asked for and go on, by the rules alone."""
+
+    def __init__(self) -> None:
+        self.under_way: dict[int, Reconfiguration] = {}
+        self.jobs: list[frozenset[JobId]] = []
+        self.begun: list[int] = []
+        """The numbers in the order in which they began."""
+
+    def ask(self, jobs: frozenset[JobId]) -> None:
+        number = len(self.jobs)
+        self.jobs.append(jobs)
+        asked = reconfiguration(number, jobs)
+        if meeting(Comer.RECONFIGURATION, asked.scope, self.under_way.values()) is None:
+            asked = replace(asked, phase=Phase.PREPARING)
+            self.begun.append(number)
+        self.under_way[number] = asked
+
+    def go_on(self, number: int) -> bool:
+        """Take one on by a phase, if it may."""
+        current = self.under_way[number]
+        if current.phase is Phase.WAITING:
+            if in_the_way(current, self.under_way.values()):
+                return False
+            # What the reconciler clears the committer lets through as well.
+            assert meeting(Comer.RECONFIGURATION, current.scope, ahead(current, self.under_way.values())) is None
+            self.begun.append(number)
+        self.under_way[number] = replace(current, phase=_NEXT[current.phase])
+        if self.under_way[number].phase is Phase.DONE:
+            del self.under_way[number]
+        return True
+
+
+def reconfiguration(number: int, jobs: frozenset[JobId]) -> Reconfiguration:
+    """One that waits."""
+    nothing = frozenset[JobId]()
+    return Reconfiguration(
+        id=number,
+        phase=Phase.WAITING,
+        since=0.0,
+        begun=0.0,
+        dataflows=(),
+        jobs=jobs,
+        awaiting=nothing,
+        sources=frozenset(),
+        instances=frozenset(),
+        changed=frozenset(),
+        watched=frozenset(),
+    )
+
+
+@given(steps=st.lists(st.one_of(_JOBS, st.integers(0, 20)), max_size=40))
+def test_those_that_meet_begin_in_the_order_of_the_requests(steps: list[frozenset[JobId] | int]) -> None:
+    """Whenever they are asked for and go on; those that do not meet wait for nobody, and in the end all are over."""
+    queue = Queue()
+    for step in steps:
+        if isinstance(step, frozenset):
+            queue.ask(step)
+        elif queue.under_way:
+            queue.go_on(sorted(queue.under_way)[step % len(queue.under_way)])
+        for number, waiting_one in queue.under_way.items():
+            if waiting_one.phase is Phase.WAITING:
+                assert _reached(queue, number) == {other.id for other in queue_place(waiting_one, _every(queue)).behind}
+                assert (
+                    1 + sum(queue.under_way[other].phase is Phase.WAITING for other in _reached(queue, number))
+                    == queue_place(waiting_one, _every(queue)).place
+                )
+    while queue.under_way:
+        assert any(queue.go_on(number) for number in sorted(queue.under_way))
+    place = {number: at for at, number in enumerate(queue.begun)}
+    assert len(queue.jobs) == len(place)
+    for first, second in combinations(range(len(queue.jobs)), 2):
+        if queue.jobs[first] & queue.jobs[second]:
+            assert place[first] < place[second]
+
+
+def _every(queue: Queue) -> tuple[Reconfiguration, ...]:
+    return tuple(queue.under_way.values())
+
+
+def _reached(queue: Queue, number: int) -> set[int]:
+    """Those before it, not switched yet, that it meets, or that one of these which waits meets; by definition."""
+    reached: set[int] = set()
+    for other in range(number - 1, -1, -1):
+        current = queue.under_way.get(other)
+        if current is None or current.phase is Phase.PROVING:
+            continue
+        waiting = {number} | {
+            waiting_one for waiting_one in reached if queue.under_way[waiting_one].phase is Phase.WAITING
+        }
+        if any(queue.jobs[waiting_one] & queue.jobs[other] for waiting_one in waiting):
+            reached.add(other)
+    return reached

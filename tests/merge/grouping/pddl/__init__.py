@@ -1,1 +1,0 @@
-"""Tests of grouping problems as PDDL."""

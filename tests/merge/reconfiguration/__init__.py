@@ -1,0 +1,1 @@
+"""Tests of reconfigurations of the running graph."""

@@ -1,1 +1,0 @@
-"""Tests of the dataflows of the thesis on adaptation."""

@@ -1,1 +1,0 @@
-"""Tests of the pipelines of the paper on planning."""
