@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from benchmarks.instruments import report
 from manager.rest.app import console_router
-from tests.console.running_graphs import answer_with, jobs_of, running
+from tests.console.contents import answer_with, jobs_of, running
 from tests.manager.rest.socket_server import serving
 
 _SIZES = (1_000, 5_000)

@@ -29,8 +29,7 @@ from adaptation.forecast import forecast
 from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, GuardStates, Observed, advance
 from adaptation.guards import MetricKey
 from adaptation.shared_switches import Sharer, decide_together
-from tests.adaptation.drawn import read
-from tests.adaptation.flows import CORES, GATED, POLICIES, dynamic_in, flows, permissions, spaces
+from tests.adaptation.drawn import CORES, GATED, POLICIES, dynamic_in, flows, permissions, read, spaces
 
 NEARLY = 1e-9
 

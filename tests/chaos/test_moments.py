@@ -17,8 +17,7 @@ from bridge.spools.log import LOG
 from bridge.wire import Frame, encode
 from engine.delivery import follower
 from engine.delivery.publisher import RUNS
-from tests.chaos.chain import COUNTED, Chain, Death, dying, full
-from tests.chaos.sharded_chain import ChainWorker, ShardedChain
+from tests.chaos.chain import COUNTED, Chain, ChainWorker, Death, ShardedChain, dying, full
 
 LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
 WRITING = ["open", "write", "sync", "rename", "sync folder", "done"]

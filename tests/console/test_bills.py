@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.metered_town import metered
+from tests.console.contents import metered
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.running_graphs import answer_with, jobs_of, running
+from tests.console.contents import answer_with, jobs_of, running
 
 pytestmark = pytest.mark.chromium
 

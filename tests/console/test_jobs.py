@@ -1,17 +1,23 @@
-"""The page of all jobs and the page of one, with live figures."""
+"""The page of all jobs and the page of one, with live figures; and its sections on images and machines."""
 
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.answers.jobs import ImageForm
+from manager.machines.admission import Admission
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
 from merge import JobId
+from ring.fleet import HostReport, MachineSeen
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.running_graphs import answer_with, job
+from tests.console.contents import answer_with, job
+from tests.manager.machines.carriages import commit, turn
+from tests.manager.managers import OPERATOR
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
@@ -159,3 +165,91 @@ def test_a_job_with_a_problem_is_named_above_all_jobs(town: ConsoleService, page
     page.goto("/#/jobs")
     expect(page.get_by_text("Job 551: its plan was refused")).to_be_visible()
     expect(page.get_by_role("region", name="601 jobs").locator("tbody tr")).to_have_count(601)
+
+
+def test_images_are_listed_with_their_hosts(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A host of an image that is not registered is a problem, seen at once."""
+    console_service.service.images.put(OPERATOR, "cuda", ImageForm(tags=frozenset({"gpu"}), cores=8.0, most=4))
+    console_service.seen.every_host = tuple(
+        HostSeen(host=name, alive=True, image=image, seen=datetime.now(UTC))
+        for name, image in (("north", "cuda"), ("south", "nothing"))
+    )
+    page = page_for(console_service.keys["operator"], "#/jobs")
+    images = page.get_by_role("region", name="2 images")
+    expect(images.get_by_role("row", name="cuda")).to_contain_text("north")
+    expect(page.get_by_text("Host south: its image 'nothing' is not registered")).to_be_visible()
+
+
+HOSTILE_ZONE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def machines_page(console_service: ConsoleService, page_for: PageFor) -> Page:
+    """The page of jobs, with a machine that carries a host of which another has a copy."""
+    carriages = console_service.tools.carriages
+    version = carriages.fleet().carriages["north"].version + 1
+    commit(carriages, turn("north", "north", version=version, peers=("south",), kept_by=frozenset({"south"})))
+    carriages.drain("north", draining=False, who="operator")
+    north = MachineSeen(name="north", alive=True, zone=HOSTILE_ZONE, hosts={"north": HostReport(behind_bytes=12_345)})
+    console_service.seen.every_machine = {"north": MachineStatus(seen=north, secret="hush")}  # noqa: S106 - of a test
+    console_service.equip(replicas=1)
+    return page_for(console_service.keys["operator"], "#/jobs")
+
+
+def test_machines_are_listed_with_what_they_carry(machines_page: Page) -> None:
+    """With zone, copies and lag; machines that are away, and hosts with too few copies, are seen at once."""
+    machines = machines_page.get_by_role("region", name="2 machines")
+    north = machines.get_by_role("row", name="north", exact=False).filter(has_text="copied to south")
+    expect(north).to_contain_text("alive")
+    expect(north).to_contain_text(HOSTILE_ZONE)
+    expect(north).to_contain_text("12,345")
+    expect(machines.get_by_role("row", name="south away")).to_contain_text("north")
+    expect(machines_page.get_by_text("Host north has too few copies.")).to_be_visible()
+
+
+def test_a_machine_is_drained_and_undrained(machines_page: Page, console_service: ConsoleService) -> None:
+    """What keeps a host there is said, and the focus stays on the button."""
+    machines_page.get_by_role("button", name="Drain machine north").click()
+    expect(machines_page.get_by_role("button", name="Undrain machine north")).to_be_visible()
+    assert console_service.tools.carriages.fleet().draining == {"north"}
+    expect(machines_page.get_by_text("start another machine with: braid host NAME")).to_be_visible()
+    machines_page.get_by_role("button", name="Undrain machine north").click()
+    expect(machines_page.get_by_role("button", name="Drain machine north", exact=True)).to_be_visible()
+    assert console_service.tools.carriages.fleet().draining == frozenset()
+
+
+def test_the_section_is_live(machines_page: Page, console_service: ConsoleService) -> None:
+    """A machine that comes back is shown as alive without a reload."""
+    seen = console_service.seen.every_machine
+    expect(machines_page.get_by_role("row", name="south away")).to_be_visible()
+    seen["south"] = MachineStatus(seen=replace(seen["north"].seen, name="south", hosts={}))
+    expect(machines_page.get_by_role("row", name="south alive")).to_be_visible()
+    expect(machines_page.get_by_text("Host north has too few copies.")).to_have_count(0)
+
+
+def test_a_machine_that_waits_is_admitted(machines_page: Page, console_service: ConsoleService) -> None:
+    """It is shown with its key and why it waits, and has a button only until then."""
+    seen = console_service.seen.every_machine
+    newcomer = replace(seen["north"].seen, name="east", hosts={}, zone="")
+    seen["east"] = MachineStatus(seen=newcomer, key="its-key")
+    console_service.equip(admission=Admission(asks=True))
+    expect(machines_page.get_by_role("row", name="east waits")).to_be_visible()
+    expect(machines_page.get_by_text("Machine east, with the key its-key, waits: it is new")).to_be_visible()
+    machines_page.get_by_role("button", name="Admit machine east").click()
+    expect(machines_page.get_by_role("row", name="east alive")).to_be_visible()
+    expect(machines_page.get_by_role("button", name="Admit machine east")).to_have_count(0)
+    assert console_service.tools.carriages.fleet().keys == {"east": "its-key"}
+    console_service.tools.carriages.forget("east", ending=(), who="operator")
+    console_service.equip(admission=Admission())
+
+
+def test_an_unknown_machine_is_reported(machines_page: Page, console_service: ConsoleService) -> None:
+    """A refusal is shown in the section."""
+    button = machines_page.get_by_role("button", name="Drain machine north")
+    expect(button).to_be_visible()
+    machines_page.route(
+        "**/v1/machines/north/drain", lambda route: route.fulfill(status=404, json={"title": "Not found"})
+    )
+    button.click()
+    expect(machines_page.get_by_role("alert").filter(has_text="Not found")).to_be_visible()
+    assert console_service.tools.carriages.fleet().draining == frozenset()

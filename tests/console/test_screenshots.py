@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.metered_town import metered
-from tests.console.running_graphs import answer_with, jobs_of, running
+from tests.console.contents import answer_with, jobs_of, metered, running
 
 pytestmark = pytest.mark.chromium
 DOCS = Path(__file__).parents[2] / "docs"

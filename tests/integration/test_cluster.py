@@ -13,7 +13,7 @@ from bridge import topics
 from engine.plan import Plan
 from engine.records.files import RecordFile
 from engine.records.store import RecordStore
-from tests.chaos.oracle import first_difference_by_key
+from tests.chaos.scenes import first_difference_by_key
 from tests.integration import telling
 from tests.integration.clusters import Cluster, bare_python, cluster_in, offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot

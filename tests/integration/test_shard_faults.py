@@ -15,7 +15,7 @@ from bridge import topics
 from engine.plan import Limits, Plan
 from engine.records.store import RecordStore
 from tests.chaos.killing import Victim, processes
-from tests.chaos.oracle import first_difference_by_key
+from tests.chaos.scenes import first_difference_by_key
 from tests.integration import falling
 from tests.integration.clusters import offering
 from tests.integration.hosting import Hosting, counted, deliveries, delivery, job, numbers, raw, slot

@@ -37,6 +37,7 @@ from tests.laws.moves import (
     at_home,
     bridges,
     coded,
+    components,
     has_room_or_none_helps,
     is_acyclic,
     moves,
@@ -45,7 +46,6 @@ from tests.laws.moves import (
     terms,
     work,
 )
-from tests.laws.pictures import components
 from tests.strategies import Walk, walks
 
 

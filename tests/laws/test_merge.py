@@ -15,7 +15,7 @@ from dags import State
 from merge import DagId, Explanation, Instance, RunningDags, RunningGraph, explain, explained, merge, unmerge
 from merge.merger import Reuse
 from tests.graphs import applied, streams_of
-from tests.laws.pictures import components, expected, picture, sources_by_dag
+from tests.laws.moves import components, expected, picture, sources_by_dag
 from tests.notation import flow
 from tests.strategies import (
     ANNS,

@@ -41,8 +41,7 @@ from merge.jobs import MOST_PAUSED
 from merge.placement.strategies import STRATEGIES
 from tests import strategies
 from tests.graphs import applied
-from tests.laws.moves import HOSTS, at_home, bridges
-from tests.laws.pictures import expected, picture
+from tests.laws.moves import HOSTS, at_home, bridges, expected, picture
 from tests.notation import flow
 from tests.strategies import START, Document, Walk, documents, families, ran, walks
 

@@ -1,14 +1,28 @@
-"""Planning a second time, by trying everything: each choice of options, and each state that the definitions allow."""
+"""Planning a second time, by trying everything, and a check of a plan against the definitions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from planning.constraint import All, Constraint, Equals, Not, Same
-from planning.problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, State, affected, holds
+from planning.plan import PipelinePlan
+from planning.problem import (
+    Criterion,
+    Inflow,
+    Junction,
+    Meeting,
+    Option,
+    Outlet,
+    PlanningProblem,
+    Vertex,
+    base,
+    entry,
+    inlet,
+    meetings,
+)
 
-State = Mapping[str, str]
-States = Mapping[Outlet, State]
+Reached = Mapping[str, str]
+States = Mapping[Outlet, Reached]
 
 
 class Answer(NamedTuple):
@@ -40,7 +54,7 @@ def best(problem: PlanningProblem, criteria: tuple[Criterion, ...]) -> tuple[int
     return min(found, key=lambda reached: [s * f for s, f in zip(signs, reached, strict=True)], default=None)
 
 
-def true(constraint: Constraint, state: State) -> bool:
+def true(constraint: Constraint, state: Reached) -> bool:
     """Whether a constraint is true of a state."""
     if isinstance(constraint, Equals):
         return state[constraint.variable] == constraint.value
@@ -89,14 +103,14 @@ def _emitted(problem: PlanningProblem, vertex: Vertex, option: Option, states: S
                         yield {Outlet(vertex.id, port): each for port, each in zip(vertex.outputs, after, strict=True)}
 
 
-def _met(states: Sequence[State], equal: set[str]) -> Iterator[State]:
+def _met(states: Sequence[Reached], equal: set[str]) -> Iterator[Reached]:
     values_of = {name: sorted({state[name] for state in states}) for name in states[0]}
     options = [[] if name in equal and len(values) > 1 else values for name, values in values_of.items()]
     for values in product(*options):
         yield dict(zip(states[0], values, strict=True))
 
 
-def _changed(problem: PlanningProblem, option: Option, port: str, state: State) -> Iterator[State]:
+def _changed(problem: PlanningProblem, option: Option, port: str, state: Reached) -> Iterator[Reached]:
     ensured = option.ensures_at.get(port, option.ensures)
     free = [variable for variable in problem.variables if variable.name in _left(ensured)]
     for values in product(*(sorted(variable.domain) for variable in free)):
@@ -156,3 +170,76 @@ def _residue(problem: PlanningProblem, options: Mapping[str, Option]) -> int:
 def _text(computes: str, made: Mapping[Outlet, list[str]], inputs: tuple[Inflow, ...]) -> str:
     entering = {port: sorted(text for each in streams for text in made[each]) for port, streams in inputs}
     return f"{computes} of {sorted(entering.items())}"
+
+
+def violations(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
+    """Everything that is wrong with a plan, in words."""
+    domains = {each.name: each.domain for each in problem.variables}
+    for place, state in plan.states.items():
+        if wrong := sorted(name for name, domain in domains.items() if state[name] not in domain):
+            yield f"{place}: {wrong[0]} has a value outside its domain"
+    for stream, given in problem.given.items():
+        if plan.states[stream] != {name: given.get(name, UNSET) for name in domains}:
+            yield f"{stream}: another state than given"
+    types = frozenset(each.name for each in problem.variables if each.is_type)
+    chosen = {
+        vertex.id: option
+        for vertex in problem.vertices
+        for option in vertex.options
+        if option.name == plan.options[vertex.id]
+    }
+    for vertex in problem.vertices:
+        yield from _wrong_meetings(vertex, plan, types)
+        option = chosen.get(vertex.id)
+        if option is None:
+            yield f"{vertex.id}: an option that it may not have"
+            continue
+        yield from _wrong_passage(vertex, option, plan, types)
+        if vertex.same and (vertex.same not in chosen or chosen[vertex.same].filling != option.filling):
+            yield f"{vertex.id}: another option than {vertex.same}"
+    yield from _missed(problem, plan)
+
+
+def _missed(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
+    for options in problem.excluded:
+        if all(plan.options[vertex] == name for vertex, name in options.items()):
+            yield f"{sorted(options)}: options that are excluded together"
+    for goal in problem.goals:
+        for stream in goal.streams:
+            if not holds(goal.holds, plan.states[stream]):
+                yield f"{stream}: {goal.name} is missed"
+
+
+def _wrong_meetings(vertex: Vertex, plan: PipelinePlan, types: frozenset[str]) -> Iterator[str]:
+    for place, parts in meetings(vertex):
+        for name, value in plan.states[place].items():
+            values = [plan.states[part][name] for part in parts]
+            if name in types:
+                fits = isinstance(place, Junction) or vertex.mixes_types or set(values) == {value}
+            else:
+                fits = set(values) == {value} if vertex.meeting is Meeting.EQUAL else value in values
+            if not fits:
+                yield f"{place}: {name} is {value}, of {values}"
+
+
+def _wrong_passage(vertex: Vertex, option: Option, plan: PipelinePlan, types: frozenset[str]) -> Iterator[str]:
+    """What is wrong between what enters a vertex and what leaves it."""
+    before = plan.states[entry(vertex)]
+    if not holds(vertex.requires, before):
+        yield f"{vertex.id}: the pipeline's condition is missed"
+    for each in vertex.inputs:
+        if each.port in option.requires and not holds(option.requires[each.port], plan.states[inlet(vertex, each)]):
+            yield f"{vertex.id}: {option.name} misses its precondition at {each.port}"
+    for port in vertex.outputs:
+        after = plan.states[Outlet(vertex.id, port)]
+        ensured = option.ensured(port)
+        if not (holds(ensured, after) and holds(vertex.ensures, after)):
+            yield f"{vertex.id}: an effect is missed at {port}"
+        for name in after.keys() - affected(ensured):
+            if after[name] != _carried(vertex, option, plan, types, name):
+                yield f"{vertex.id}: {option.name} does not affect {name}, but it changes"
+
+
+def _carried(vertex: Vertex, option: Option, plan: PipelinePlan, types: frozenset[str], name: str) -> str:
+    state: State = plan.states[base(vertex, option) if name in types else entry(vertex)]
+    return state[name]

@@ -23,8 +23,7 @@ from engine.replicas import copy_folder, peer_sender
 from engine.replicas.copies import HostSuperseded, Replicator, ReplicatorClosed
 from engine.replicas.copy_folder import CopyFolder
 from engine.replicas.peer_sender import PeerAddress
-from tests.engine.replicas.crash_oracle import contents, faults
-from tests.engine.replicas.host_model import STREAMS, HostModel
+from tests.engine.replicas.host_model import STREAMS, HostModel, contents, faults
 from tests.engine.replicas.scene import EVENTS, Cutter, Scene, files, sent_bytes, until
 from tests.faulty_way import Fault, faulty_way
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from bridge.files import make_folder, no_steps, write_whole
 from bridge.spools.log import Mark, write_mark
 from engine.replicas.root_look import Files, FileVersion, RootFolders, RootLook, SeenFolder, Tree
-from tests.engine.replicas.crash_oracle import faults
-from tests.engine.replicas.host_model import HostModel
+from tests.engine.replicas.host_model import HostModel, faults
 
 SPOOL = "spools/s"
 

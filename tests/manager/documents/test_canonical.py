@@ -1,4 +1,4 @@
-"""Documents of a tenant: it runs what was published, publishes into its own sources, and never in a loop."""
+"""Documents of a tenant: what they may run and publish, and what of them is not shared."""
 
 import json
 from collections.abc import Iterator
@@ -7,16 +7,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dags import Catalogue
+from dags import Catalogue, Scope, Visibility, confine
 from engine.code.store import digest_of
+from engine.plan import Plan
 from engine.tasks import TYPES
-from manager.answers.dataflows import DataflowState, Stop
+from manager.answers.dataflows import DataflowState, Start, Stop, SubmitAnswer
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SourceForm
+from manager.answers.sources import SourceForm, VisibilityForm
 from manager.answers.tenants import PublishingForm
 from manager.documents.canonical import modules_of
-from manager.problem import InvalidDataflow
-from tests.manager.managers import ANN, BOB, OPERATOR, Manager, caller
+from manager.kernel.registered_sources import Grants
+from manager.problem import Conflict, InvalidDataflow
+from tests.manager.managers import ANN, BOB, HOSTS, OPERATOR, Manager, caller, leading, raw
+from tests.notation import flow
 
 SOURCE = "def process(event):\n    return event\n\ndef other(event):\n    return None\n"
 
@@ -214,3 +217,199 @@ def test_a_source_that_is_revoked_takes_along_what_publishes_into_it(manager: Ma
     assert 1 == manager.service.sources.revoke(ANN, "models").dataflows
     states = [manager.service.dataflows.get(ANN, each).state for each in (publishes, reads)]
     assert DataflowState.REMOVED == states[0] != states[1]
+
+
+DIARY = "s:source{'source': 'diary'} > "
+LINE = DIARY + "m:map{'add': 1} > w:window > k:sink"
+"""A task without state, and behind it one with state."""
+
+
+@pytest.fixture
+def with_diary(sqlite: str) -> Iterator[Manager]:
+    yield from leading(sqlite, tenants=("ann", "bob", "cat"), sources=("diary", "weather"))
+
+
+def opened(manager: Manager, *readers: str, name: str = "diary", visibility: Visibility = Visibility.NAMED) -> None:
+    """Say who may read ann's diary besides her."""
+    manager.service.sources.set_visibility(ANN, name, VisibilityForm(visibility=visibility, readers=readers))
+
+
+def placed(manager: Manager, tenant: str, text: str = LINE, **options: Start) -> tuple[str, dict[str, int]]:
+    """Submit a line: the dataflow, and the instance of each task."""
+    answer = manager.service.dataflows.submit(caller(tenant), raw(text), **options)
+    return answer.id, instances(answer)
+
+
+def instances(answer: SubmitAnswer) -> dict[str, int]:
+    return {task.id: task.instance for task in (*answer.reused, *answer.started)}
+
+
+def plans(manager: Manager) -> dict[str, Plan]:
+    return {job: wanted.plan for job, wanted in manager.changes.jobs.wanted().items() if wanted.plan is not None}
+
+
+def test_state_from_before_a_grant_is_not_shared(with_diary: Manager) -> None:
+    """In its task's place there is a younger one, with all that follows; that, and what holds no state, is shared."""
+    _, mine = placed(with_diary, "ann")
+    opened(with_diary, "bob", "cat")
+    _, first = placed(with_diary, "bob")
+    assert (mine["s"], mine["m"]) == (first["s"], first["m"])
+    assert not {mine["w"], mine["k"]} & set(first.values())
+    assert first == placed(with_diary, "bob")[1] == placed(with_diary, "cat")[1]
+    assert mine == placed(with_diary, "ann")[1]
+
+
+def test_state_that_is_younger_than_a_grant_is_shared(with_diary: Manager) -> None:
+    """No matter who started it; one who was granted later than that gets a younger one of its own."""
+    opened(with_diary, "bob")
+    _, mine = placed(with_diary, "ann")
+    assert mine == placed(with_diary, "bob")[1]
+    opened(with_diary, "bob", "cat")
+    assert mine == placed(with_diary, "bob")[1]
+    _, other = placed(with_diary, "cat")
+    assert {"s", "m"} == {task for task in mine if mine[task] == other[task]}
+
+
+def test_what_is_public_from_the_beginning_is_shared_with_everybody(with_diary: Manager) -> None:
+    """The source was never hidden, so there is no state from before."""
+    text = "s:source > w:window > k:sink"
+    assert placed(with_diary, "ann", text)[1] == placed(with_diary, "bob", text)[1]
+
+
+def test_a_break_in_what_a_tenant_may_read_is_a_new_grant(with_diary: Manager) -> None:
+    """What ran while it was closed to the tenant is from before; widening whom it is open to is no break."""
+    opened(with_diary, "bob")
+    _, mine = placed(with_diary, "ann")
+    opened(with_diary, visibility=Visibility.PUBLIC)
+    assert mine == placed(with_diary, "bob")[1]
+    opened(with_diary, "bob")
+    assert mine == placed(with_diary, "bob")[1]
+    opened(with_diary, visibility=Visibility.PRIVATE)
+    opened(with_diary, "bob")
+    assert mine["w"] != placed(with_diary, "bob")[1]["w"]
+
+
+def test_a_younger_task_outlives_what_it_was_made_beside(with_diary: Manager) -> None:
+    """Once the older task is gone the younger is still the tenant's, for another manager and in a next revision too."""
+    gone, _ = placed(with_diary, "ann")
+    opened(with_diary, "bob")
+    name, first = placed(with_diary, "bob")
+    with_diary.changes.dataflows.remove(gone, who="ann")
+    placed(with_diary, "ann")
+    other = Manager(with_diary.url, "two").lead()
+    assert first == placed(other, "bob")[1]
+    edited = other.service.dataflows.replace(caller("bob"), name, raw(LINE + " w > l:sink"))
+    assert first == {task: instance for task, instance in instances(edited).items() if task != "l"}
+    other.close()
+
+
+def test_explaining_tells_that_older_state_is_not_reused(with_diary: Manager) -> None:
+    """As a submission would do."""
+    placed(with_diary, "ann")
+    opened(with_diary, "bob")
+    assert {"s", "m"} == {each.id for each in with_diary.service.dataflows.explain(caller("bob"), raw(LINE)).reused}
+
+
+def test_a_join_of_a_younger_task_and_what_is_shared_is_ones_own(with_diary: Manager) -> None:
+    """It follows both, and another dataflow's join of the same could follow others."""
+    text = DIARY + "w:window > j:join.left > k:sink s > j.right"
+    placed(with_diary, "ann", text)
+    opened(with_diary, "bob")
+    first, second = placed(with_diary, "bob", text)[1], placed(with_diary, "bob", text)[1]
+    assert {"s", "w"} == {task for task in first if first[task] == second[task]}
+
+
+def test_who_begins_at_the_earliest_shares_nothing(with_diary: Manager) -> None:
+    """Neither before nor behind it, in jobs of its own, whose plans say from when; the answer says so too."""
+    _, others = placed(with_diary, "ann", "s:source > m:map{'add': 1} > k:sink")
+    name, mine = placed(with_diary, "bob", "s:source > m:map{'add': 1} > k:sink", start=Start.EARLIEST)
+    assert not set(others.values()) & set(mine.values())
+    assert Start.EARLIEST is with_diary.service.dataflows.get(caller("bob"), name).start
+    _, third = placed(with_diary, "bob", "s:source > m:map{'add': 2} > k:sink")
+    assert others["s"] == third["s"]
+    homes = {slot.instance: job for job, plan in plans(with_diary).items() for slot in plan.slots}
+    assert homes[others["m"]] == homes[third["m"]] != homes[mine["m"]]
+    (since,) = {each.since for each in plans(with_diary)[homes[mine["m"]]].ingress}
+    assert since
+    assert [None] == [each.since for each in plans(with_diary)[homes[others["m"]]].ingress]
+
+
+def test_an_explanation_of_a_start_at_the_earliest_foretells_that(with_diary: Manager) -> None:
+    """Nothing would be reused although all of it runs, and neither tasks nor batches are saved; then it is so."""
+    placed(with_diary, "ann")
+    explanation = with_diary.service.dataflows.explain(ANN, raw(LINE), start=Start.EARLIEST)
+    saving = explanation.saving
+    assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (explanation.reused, explanation.started, explanation.start)
+    assert (0, None, 0.0) == (saving.tasks, saving.cores_by_sharing, saving.cores_by_packing)
+    assert 4 == len(with_diary.service.dataflows.explain(ANN, raw(LINE)).reused)
+    done = with_diary.service.dataflows.submit(ANN, raw(LINE), start=Start.EARLIEST)
+    assert explanation.started == tuple(task.id for task in done.started)
+
+
+def test_a_job_that_began_elsewhere_takes_nothing_else(with_diary: Manager) -> None:
+    """Not while it is the only one, nor after another manager took over; its own next revision begins there too."""
+    name, mine = placed(with_diary, "ann", LINE, start=Start.EARLIEST)
+    (job,) = plans(with_diary)
+    other = Manager(with_diary.url, "two", hosts=HOSTS).lead()
+    placed(other, "ann", "t:source > k:sink")
+    assert mine.keys() - {"s"} == {
+        task for task, instance in mine.items() if instance in {slot.instance for slot in plans(other)[job].slots}
+    }
+    assert 2 == len(plans(other))
+    edited = instances(other.service.dataflows.replace(ANN, name, raw(LINE + " s > l:sink")))
+    assert mine == {task: instance for task, instance in edited.items() if task != "l"}
+    begun = {each.instance: each.since for plan in plans(other).values() for each in plan.ingress}
+    assert 0.0 == begun[mine["s"]]
+    other.changes.dataflows.remove(name, who="ann")
+    assert 1 == len(plans(other))
+    other.close()
+
+
+def test_the_earliest_is_not_from_before_a_grant(with_diary: Manager) -> None:
+    """What a source brought before a tenant might read it is not the tenant's, though it is kept."""
+    opened(with_diary, "bob")
+    _, mine = placed(with_diary, "bob", start=Start.EARLIEST)
+    with with_diary.committer.looking() as state:
+        granted = state.sources["ann:diary"].grants.of("bob")
+    (plan,) = plans(with_diary).values()
+    assert granted
+    assert [(mine["s"], granted)] == [(each.instance, each.since) for each in plan.ingress]
+
+
+def test_where_to_begin_belongs_to_what_an_idempotency_key_stands_for(with_diary: Manager) -> None:
+    """The same document from elsewhere is another submission."""
+    with_diary.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
+    again = with_diary.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
+    assert Start.EARLIEST is again.start
+    with pytest.raises(Conflict, match="was used for another document"):
+        with_diary.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x")
+
+
+def test_grants_begin_when_a_tenant_may_read_and_end_when_it_may_not() -> None:
+    """A tenant that keeps it, under whatever name, keeps its time."""
+    named = Grants().then(Visibility.NAMED, ["bob"], 1.0)
+    public = named.then(Visibility.PUBLIC, [], 2.0)
+    assert [1.0, 2.0, 1.0, 2.0] == [public.of("bob"), public.of("cat"), named.of("bob"), public.of("dan")]
+    assert public == public.then(Visibility.PUBLIC, [], 3.0)
+    again = public.then(Visibility.NAMED, ["cat", "bob"], 4.0)
+    assert [1.0, 2.0, None] == [again.of(tenant) for tenant in ("bob", "cat", "dan")]
+    assert [None, 5.0] == [
+        again.then(Visibility.PRIVATE, [], 5.0).then(Visibility.PUBLIC, [], 5.0).named.get("bob"),
+        5.0,
+    ]
+
+
+def test_confining_asks_only_of_what_is_not_confined_yet() -> None:
+    """Tasks in a scope keep it, what follows one inherits it, and what follows two has one of its own."""
+    dataflow = flow("s:source > a:map > r:random > k:sink a > w:window > j:join.left > l:sink a > j.right")
+    asked = []
+
+    def scope_of(at: int) -> Scope | None:
+        asked.append(dataflow.tasks[at].type.name)
+        return Scope("", "younger") if dataflow.tasks[at].type.name == "window" else None
+
+    found = confine(dataflow, scope_of)
+    assert ["source", "map", "window"] == asked
+    assert {"s": None, "a": None, "r": "r", "k": "r", "w": "younger", "j": "j", "l": "j"} == {
+        task: (scope := found.tasks[place].key.scope) and scope.task for task, place in found.places.items()
+    }

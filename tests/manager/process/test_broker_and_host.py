@@ -1,11 +1,16 @@
-"""Files that all machines read, sent over a real broker: a machine has exactly what the manager has."""
+"""What a manager's process runs: `braid serve` by its settings, and files sent over a real broker."""
 
+import inspect
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from bridge import Message, topics
 from bridge.broker import start_broker
@@ -14,7 +19,12 @@ from bridge.transport.mqtt_client import MqttClient
 from engine.code.store import CodeStore, VoucherFile, WheelStore, digest_of
 from engine.machines.orders import CommonFiles, common_files
 from engine.outside import Vault
+from manager.command import app
+from manager.exit_codes import ExitCode
 from manager.process.broker_and_host import CommonSender
+from manager.process.commands import serve
+from manager.settings import SECRET_SETTINGS, Settings
+from tests.manager.braid_runner import Braid
 
 SOURCE = "def entry(event): return event"
 _BOUND = 30.0
@@ -127,3 +137,54 @@ def test_what_cannot_be_read_is_passed_over(tmp_path: Path, topic: str, payload:
     (tmp_path / "reachable").write_text("db")
     CommonFiles(tmp_path).take(topics.common(topic), payload)
     assert (tmp_path / "reachable").read_text() == "db"
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, braid: Braid) -> list[Settings]:  # noqa: ARG001 - without settings of others
+    """The settings of each service that would run."""
+    found: list[Settings] = []
+    serving = ModuleType("manager.process.manager")
+    setattr(serving, "serve", lambda settings, **_: found.append(settings))  # noqa: B010 - a module of the test's own
+    monkeypatch.setitem(sys.modules, "manager.process.manager", serving)
+    return found
+
+
+def test_serve_takes_its_settings_from_flags_environment_and_file(
+    served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the secrets can be flags."""
+    Path("braid.toml").write_text('database = "postgresql://me:hush@db/braid"\nport = 1')
+    monkeypatch.setenv("BRAID_BROKER", "mqtt://me:hush@broker")
+    words = "serve --root kept --listen ::1 --port 2 --master local[1] --host none --pace 0.5"
+    assert CliRunner().invoke(app, words.split()).exit_code == ExitCode.WELL
+    assert served == [
+        Settings(
+            root=Path("kept"),
+            listen="::1",
+            port=2,
+            broker=SecretStr("mqtt://me:hush@broker"),
+            database=SecretStr("postgresql://me:hush@db/braid"),
+            master="local[1]",
+            host="none",
+            pace=0.5,
+        )
+    ]
+
+
+def test_serve_needs_no_setting(served: list[Settings]) -> None:
+    """Without any it uses the defaults."""
+    assert CliRunner().invoke(app, ["serve"]).exit_code == ExitCode.WELL
+    assert [Settings()] == served
+
+
+def test_every_setting_but_the_secrets_has_a_flag() -> None:
+    """Every user of the machine can read the arguments of a process."""
+    options = inspect.signature(serve).parameters.keys()
+    assert Settings.model_fields.keys() - SECRET_SETTINGS == options - {"settings", "as_json"}
+
+
+def test_serve_does_not_start_with_a_wrong_setting(served: list[Settings]) -> None:
+    """The message names the flag."""
+    result = CliRunner().invoke(app, ["serve", "--port", "0"])
+    assert (ExitCode.PROBLEMS, []) == (result.exit_code, served)
+    assert result.stderr.startswith("--port: the value should be greater than or equal to 1")

@@ -18,6 +18,7 @@ from planning.pipelines.reader import Pipeline, computes, read_pipeline
 from planning.problem import Inflow, Outlet, RunningVertex
 from tests.catalogue import TYPES
 from tests.notation import flow
+from tests.planning.oracle import violations
 from tests.planning.pipelines.open_places import (
     MODULES,
     UNITS,
@@ -29,7 +30,6 @@ from tests.planning.pipelines.open_places import (
     refusal,
     surroundings,
 )
-from tests.planning.plan_validator import violations
 
 KELVIN = [{"holds": {"unit": "kelvin"}}]
 CELSIUS = {"s": {"unit": "celsius"}}
