@@ -1,4 +1,4 @@
-"""The moments that random kills rarely hit, of batches and of shards: between two steps, one by one."""
+"""The moments that random kills rarely hit, of batches and of shards; and files that are torn."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import topics
+from bridge import PositionsGone, Spool, SpoolDamaged, topics
 from bridge.files import no_steps, write_whole
 from bridge.sender import OPENINGS
 from bridge.spools.log import LOG
 from bridge.wire import Frame, encode
 from engine.delivery import follower
 from engine.delivery.publisher import RUNS
-from tests.chaos.chain import COUNTED, Chain, ChainWorker, Death, ShardedChain, dying, full
+from engine.records.files import RecordDamaged
+from engine.records.job_folder import spool_folder
+from tests.chaos.chain import AVERAGED, COUNTED, STREAM, Chain, ChainWorker, Death, ShardedChain, dying, full
 
 LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
 WRITING = ["open", "write", "sync", "rename", "sync folder", "done"]
@@ -353,3 +355,112 @@ def test_whatever_happens_to_shards_in_whatever_order(
         sharded.check()
     finally:
         sharded.close()
+
+
+Tear = Callable[[bytes], bytes]
+
+TEARS: dict[str, Tear] = {
+    "emptied": lambda _whole: b"",
+    "cut in its first line": lambda whole: whole[:30],
+    "cut in the middle": lambda whole: whole[: len(whole) // 2],
+    "without its last byte": lambda whole: whole[:-1],
+    # In an event, where only a checksum shows it.
+    "with a byte changed": lambda whole: whole.replace(b"k1", b"k2", 1),
+}
+
+
+@pytest.fixture
+def written_chain(tmp_path: Path) -> Iterator[Chain]:
+    """A chain through which some events went already."""
+    made = Chain(tmp_path)
+    for _ in range(3):
+        made.events()
+        made.whole()
+    yield made
+    made.close()
+
+
+def torn(path: Path, tear: Tear) -> bytes:
+    """Tear a file, and return what it held."""
+    whole = path.read_bytes()
+    assert tear(whole) != whole
+    path.write_bytes(tear(whole))
+    return whole
+
+
+def go_on(chain: Chain) -> None:
+    """Begin again and run everything that is there, like a host that was started again."""
+    chain.begin_host()
+    chain.settle()
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_a_torn_record(written_chain: Chain, tear: Tear) -> None:
+    """A job whose last record is torn names it and computes nothing on top; once restored, it goes on as ever."""
+    written_chain.events()
+    written_chain.batch()
+    path = written_chain.folder.records / f"{written_chain.job.batch - 1:020d}"
+    whole = torn(path, tear)
+    sent = written_chain.received(AVERAGED)
+    with pytest.raises(RecordDamaged, match=f"{path.name} cannot be read.*restore it"):
+        go_on(written_chain)
+    assert sent == written_chain.received(AVERAGED)
+    path.write_bytes(whole)
+    go_on(written_chain)
+    written_chain.check()
+
+
+def test_a_missing_record(written_chain: Chain) -> None:
+    """A record that is missing among others is named."""
+    written_chain.events()
+    written_chain.batch()
+    written_chain.events()
+    written_chain.batch()
+    path = written_chain.folder.records / f"{written_chain.job.batch - 2:020d}"
+    whole = path.read_bytes()
+    path.unlink()
+    with pytest.raises(RecordDamaged, match=f"{path.name} is missing; restore it"):
+        go_on(written_chain)
+    path.write_bytes(whole)
+    go_on(written_chain)
+    written_chain.check()
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_a_torn_file_of_a_spool(written_chain: Chain, tear: Tear) -> None:
+    """A job whose spool has a torn file names it and reads nothing beyond; once restored, all of it is read."""
+    written_chain.events()
+    path = max((spool_folder(written_chain.root, STREAM) / LOG).glob("0*"))
+    whole = torn(path, tear)
+    for _ in range(2):
+        with pytest.raises(SpoolDamaged, match=f"{path.name} cannot be read.*restore it"):
+            go_on(written_chain)
+    path.write_bytes(whole)
+    go_on(written_chain)
+    written_chain.check()
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_a_torn_file_is_not_appended_to(written_chain: Chain, tear: Tear) -> None:
+    """A spool whose last file is torn is not opened for writing, so that nothing is received behind a gap."""
+    folder = written_chain.spools[AVERAGED].folder
+    written_chain.spools[AVERAGED].close()
+    path = max((folder / LOG).glob("0*"))
+    whole = torn(path, tear)
+    with pytest.raises(SpoolDamaged, match=f"{path.name} cannot be read.*restore it"):
+        Spool(folder, most_bytes=1 << 30)
+    path.write_bytes(whole)
+    written_chain.begin_receiver()
+    go_on(written_chain)
+    written_chain.check()
+
+
+def test_a_file_of_a_spool_that_is_gone(written_chain: Chain) -> None:
+    """A job whose unread events were removed says where the rest begin; it does not pass over them."""
+    written_chain.events()
+    written_chain.events()
+    log = spool_folder(written_chain.root, STREAM) / LOG
+    for path in sorted(log.glob("0*"))[:-1]:
+        path.unlink()
+    with pytest.raises(PositionsGone, match="was removed"):
+        go_on(written_chain)

@@ -9,8 +9,7 @@ import pytest
 from bridge import topics
 from engine.code.store import CodeStore, WheelStore, digest_of
 from engine.plan import Plan
-from tests.engine.code.publication import Publication
-from tests.engine.code.wheels import wheel
+from tests.engine.code.publication import Publication, wheel
 from tests.integration.hosting import Hosting, job, numbers, raw, slot
 
 pytestmark = pytest.mark.spark

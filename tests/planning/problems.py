@@ -1,11 +1,18 @@
-"""Random planning problems, small enough to try everything."""
+"""Random planning problems, small enough to try everything, which is done here to plan a second time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from planning.constraint import All, Constraint, Equals, Not, Same, Some
+from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, Some, State, affected, holds
+from planning.plan import PipelinePlan
 from planning.problem import (
+    Criterion,
     Goal,
     Inflow,
+    Junction,
     Meeting,
     Option,
     Outlet,
@@ -13,6 +20,10 @@ from planning.problem import (
     RunningVertex,
     StateVariable,
     Vertex,
+    base,
+    entry,
+    inlet,
+    meetings,
 )
 
 VALUES = ("null", "true", "1")
@@ -123,3 +134,227 @@ def _running(draw: st.DrawFn, sources: list[Outlet]) -> tuple[RunningVertex, ...
         found.append(RunningVertex(id=f"t{at}", computes=draw(st.sampled_from(_TEXTS[1:])), inputs=inputs))
         streams.append(Outlet(f"t{at}"))
     return tuple(found)
+
+
+Reached = Mapping[str, str]
+States = Mapping[Outlet, Reached]
+
+
+class Answer(NamedTuple):
+    """One way to fill a problem, and what the criteria say of it."""
+
+    options: Mapping[str, str]
+    reached: Mapping[Criterion, int]
+
+
+def answers(problem: PlanningProblem) -> Iterator[Answer]:
+    """Every choice of options under which some states reach the goals."""
+    for chosen in product(*(vertex.options for vertex in problem.vertices)):
+        options = dict(zip((vertex.id for vertex in problem.vertices), chosen, strict=True))
+        if any(all(options[at].name == name for at, name in each.items()) for each in problem.excluded):
+            continue
+        if all(
+            not vertex.same or options[vertex.id].filling == options[vertex.same].filling for vertex in problem.vertices
+        ):
+            names = [variable.name for variable in problem.variables]
+            given = {at: {name: state.get(name, "null") for name in names} for at, state in problem.given.items()}
+            if any(_reaches(problem, states) for states in _runs(problem, options, given, 0)):
+                yield Answer({vertex: option.name for vertex, option in options.items()}, _figures(problem, options))
+
+
+def best(problem: PlanningProblem, criteria: tuple[Criterion, ...]) -> tuple[int, ...] | None:
+    """The reached of the best answer; None if there is none."""
+    found = [tuple(each.reached[criterion] for criterion in criteria) for each in answers(problem)]
+    signs = [-1 if criterion.grows else 1 for criterion in criteria]
+    return min(found, key=lambda reached: [s * f for s, f in zip(signs, reached, strict=True)], default=None)
+
+
+def true(constraint: Constraint, state: Reached) -> bool:
+    """Whether a constraint is true of a state."""
+    if isinstance(constraint, Equals):
+        return state[constraint.variable] == constraint.value
+    if isinstance(constraint, Same):
+        return state[constraint.variable] == state[constraint.other]
+    if isinstance(constraint, Not):
+        return not true(constraint.part, state)
+    found = [true(part, state) for part in constraint.parts]
+    return all(found) if isinstance(constraint, All) else any(found)
+
+
+def _reaches(problem: PlanningProblem, states: States) -> bool:
+    return all(true(goal.holds, states[stream]) for goal in problem.goals for stream in goal.streams)
+
+
+def _runs(problem: PlanningProblem, options: Mapping[str, Option], states: States, at: int) -> Iterator[States]:
+    """All states of all streams, from a vertex on."""
+    if at == len(problem.vertices):
+        yield states
+        return
+    vertex = problem.vertices[at]
+    for emitted in _emitted(problem, vertex, options[vertex.id], states):
+        yield from _runs(problem, options, {**states, **emitted}, at + 1)
+
+
+def _emitted(problem: PlanningProblem, vertex: Vertex, option: Option, states: States) -> Iterator[States]:
+    """All states that a vertex may emit."""
+    types = {variable.name for variable in problem.variables if variable.is_type}
+    ports = [each.port for each in vertex.inputs]
+    # Those on which all streams that meet have one value.
+    equal = set() if vertex.mixes_types else types
+    if vertex.meeting is Meeting.EQUAL:
+        equal = equal | {variable.name for variable in problem.variables if not variable.is_type}
+    for met in product(*(list(_met([states[each] for each in given.streams], equal)) for given in vertex.inputs)):
+        entering = dict(zip(ports, met, strict=True))
+        if not all(true(constraint, entering[port]) for port, constraint in option.requires.items()):
+            continue
+        base = entering[option.base or ports[0]]
+        plain = [{name: value for name, value in each.items() if name not in types} for each in met]
+        for both in _met(plain, equal):
+            # What the pipeline requires is asked of the first port's types.
+            if true(vertex.requires, {**entering[ports[0]], **both}):
+                options = [list(_changed(problem, option, port, {**base, **both})) for port in vertex.outputs]
+                for after in product(*options):
+                    if all(true(vertex.ensures, each) for each in after):
+                        yield {Outlet(vertex.id, port): each for port, each in zip(vertex.outputs, after, strict=True)}
+
+
+def _met(states: Sequence[Reached], equal: set[str]) -> Iterator[Reached]:
+    values_of = {name: sorted({state[name] for state in states}) for name in states[0]}
+    options = [[] if name in equal and len(values) > 1 else values for name, values in values_of.items()]
+    for values in product(*options):
+        yield dict(zip(states[0], values, strict=True))
+
+
+def _changed(problem: PlanningProblem, option: Option, port: str, state: Reached) -> Iterator[Reached]:
+    ensured = option.ensures_at.get(port, option.ensures)
+    free = [variable for variable in problem.variables if variable.name in _left(ensured)]
+    for values in product(*(sorted(variable.domain) for variable in free)):
+        after = {**state, **dict(zip((variable.name for variable in free), values, strict=True))}
+        if true(ensured, after):
+            yield after
+
+
+def _left(constraint: Constraint) -> set[str]:
+    if isinstance(constraint, Equals | Same):
+        return {constraint.variable}
+    parts = [constraint.part] if isinstance(constraint, Not) else constraint.parts
+    return {name for part in parts for name in _left(part)}
+
+
+def _figures(problem: PlanningProblem, options: Mapping[str, Option]) -> Mapping[Criterion, int]:
+    return {
+        Criterion.CHANGES: sum(
+            vertex in problem.present and problem.present[vertex] != option.filling
+            for vertex, option in options.items()
+        ),
+        Criterion.RESIDUE: _residue(problem, options),
+        Criterion.COST: sum(option.cost for option in options.values()),
+        Criterion.QUALITY: sum(option.quality for option in options.values()),
+        Criterion.NO_OPS: sum(option.is_no_op for option in options.values()),
+    }
+
+
+def _residue(problem: PlanningProblem, options: Mapping[str, Option]) -> int:
+    """The distinct tasks that do not run, where a task is its text and all above it."""
+    made: dict[Outlet, list[str]] = {stream: [f"source {stream}"] for stream in problem.given}
+    runs = dict(made)
+    for task in problem.running:
+        runs[Outlet(task.id)] = [_text(task.computes, runs, task.inputs)]
+    known = {text for texts in runs.values() for text in texts}
+    scopes: dict[Outlet, set[str]] = {stream: {""} for stream in problem.given}
+    started: set[str] = set()
+    for vertex in problem.vertices:
+        option = options[vertex.id]
+        above = {scope for _, streams in vertex.inputs for each in streams for scope in scopes[each]}
+        if option.is_no_op:
+            # All that enters is what everybody below reads.
+            made[Outlet(vertex.id)] = [text for each in vertex.inputs[0].streams for text in made[each]]
+            scopes[Outlet(vertex.id)] = above
+            continue
+        text = _text(option.computes, made, vertex.inputs)
+        if not option.computes or len(above) > 1:
+            # It is not shared, or mixes what is shared with what is not, or what different tasks do not share.
+            text, above = f"only {vertex.id}", {vertex.id}
+        made |= {stream: [text if stream.port == "out" else f"{text}, {stream.port}"] for stream in vertex.streams()}
+        scopes |= dict.fromkeys(vertex.streams(), above)
+        if text not in known:
+            started.add(text)
+    return len(started)
+
+
+def _text(computes: str, made: Mapping[Outlet, list[str]], inputs: tuple[Inflow, ...]) -> str:
+    entering = {port: sorted(text for each in streams for text in made[each]) for port, streams in inputs}
+    return f"{computes} of {sorted(entering.items())}"
+
+
+def violations(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
+    """Everything that is wrong with a plan, in words."""
+    domains = {each.name: each.domain for each in problem.variables}
+    for place, state in plan.states.items():
+        if wrong := sorted(name for name, domain in domains.items() if state[name] not in domain):
+            yield f"{place}: {wrong[0]} has a value outside its domain"
+    for stream, given in problem.given.items():
+        if plan.states[stream] != {name: given.get(name, UNSET) for name in domains}:
+            yield f"{stream}: another state than given"
+    types = frozenset(each.name for each in problem.variables if each.is_type)
+    chosen = {
+        vertex.id: option
+        for vertex in problem.vertices
+        for option in vertex.options
+        if option.name == plan.options[vertex.id]
+    }
+    for vertex in problem.vertices:
+        yield from _wrong_meetings(vertex, plan, types)
+        option = chosen.get(vertex.id)
+        if option is None:
+            yield f"{vertex.id}: an option that it may not have"
+            continue
+        yield from _wrong_passage(vertex, option, plan, types)
+        if vertex.same and (vertex.same not in chosen or chosen[vertex.same].filling != option.filling):
+            yield f"{vertex.id}: another option than {vertex.same}"
+    yield from _missed(problem, plan)
+
+
+def _missed(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
+    for options in problem.excluded:
+        if all(plan.options[vertex] == name for vertex, name in options.items()):
+            yield f"{sorted(options)}: options that are excluded together"
+    for goal in problem.goals:
+        for stream in goal.streams:
+            if not holds(goal.holds, plan.states[stream]):
+                yield f"{stream}: {goal.name} is missed"
+
+
+def _wrong_meetings(vertex: Vertex, plan: PipelinePlan, types: frozenset[str]) -> Iterator[str]:
+    for place, parts in meetings(vertex):
+        for name, value in plan.states[place].items():
+            values = [plan.states[part][name] for part in parts]
+            if name in types:
+                fits = isinstance(place, Junction) or vertex.mixes_types or set(values) == {value}
+            else:
+                fits = set(values) == {value} if vertex.meeting is Meeting.EQUAL else value in values
+            if not fits:
+                yield f"{place}: {name} is {value}, of {values}"
+
+
+def _wrong_passage(vertex: Vertex, option: Option, plan: PipelinePlan, types: frozenset[str]) -> Iterator[str]:
+    """What is wrong between what enters a vertex and what leaves it."""
+    before = plan.states[entry(vertex)]
+    if not holds(vertex.requires, before):
+        yield f"{vertex.id}: the pipeline's condition is missed"
+    for each in vertex.inputs:
+        if each.port in option.requires and not holds(option.requires[each.port], plan.states[inlet(vertex, each)]):
+            yield f"{vertex.id}: {option.name} misses its precondition at {each.port}"
+    for port in vertex.outputs:
+        after = plan.states[Outlet(vertex.id, port)]
+        ensured = option.ensured(port)
+        if not (holds(ensured, after) and holds(vertex.ensures, after)):
+            yield f"{vertex.id}: an effect is missed at {port}"
+        for name in after.keys() - affected(ensured):
+            if after[name] != _carried(vertex, option, plan, types, name):
+                yield f"{vertex.id}: {option.name} does not affect {name}, but it changes"
+
+
+def _carried(vertex: Vertex, option: Option, plan: PipelinePlan, types: frozenset[str], name: str) -> str:
+    state: State = plan.states[base(vertex, option) if name in types else entry(vertex)]
+    return state[name]

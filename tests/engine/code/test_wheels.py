@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from engine.code.store import WheelStore
 from engine.code.wheel_file import MOST_WHEEL_BYTES, UnfitWheel, Wheel, read_wheel
-from tests.engine.code.publication import Publication, numbers
-from tests.engine.code.wheels import wheel
+from tests.engine.code.publication import Publication, numbers, wheel
 
 OTHER = f"{sys.version_info[0]}.{sys.version_info[1] + 1}"
 

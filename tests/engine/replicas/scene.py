@@ -1,16 +1,23 @@
-"""A host's root, a peer and the connection between them, on real sockets and folders."""
+"""A host's root, a peer and the connection between them, on real sockets and folders; and stores in memory."""
 
+import shutil
 import socket
 import threading
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+import fsspec
 
 from bridge.files import Steps, make_folder, no_steps, write_whole
 from engine.replicas.channel import Channel, CopyTls
 from engine.replicas.copies import Replicator
 from engine.replicas.copy_server import CopyServer
 from engine.replicas.peer_sender import PeerAddress
+from engine.replicas.store_copy import StoreConnection, restore
+from engine.replicas.store_objects import StoredClaim, StoreObjects
+from ring.fleet import STORE
 
 SECRET = "a secret of this process"  # noqa: S105 - of nothing but these tests
 EVENTS = "spools/raw%2Fa"
@@ -174,3 +181,48 @@ class Cutter:
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+
+OTHER = StoredClaim(machine="new", root="the root of new")
+
+
+class MemoryStore:
+    """A store of its own for the host `h`, and where it is as a destination of copies."""
+
+    machine = STORE
+
+    def __init__(self, step: Steps = no_steps, identity: str = "the root of a") -> None:
+        self.url = f"memory://{uuid.uuid4().hex}"
+        self._step = step
+        self._identity = identity
+
+    def connect(self, host: str, root: Path, _tls: CopyTls | None, on_answer: Callable[[], None]) -> StoreConnection:
+        objects = StoreObjects(self.url, host, step=self._step, on_answer=on_answer)
+        return StoreConnection(objects, root=root, identity=self._identity)
+
+    def objects(self) -> StoreObjects:
+        return StoreObjects(self.url, "h")
+
+    def names(self) -> list[str]:
+        """The names of all objects."""
+        found = self.objects()
+        return [f"{of}/{name}" for of in ("claims", "packs", "rounds", "states") for name in found.sizes(of)]
+
+    def path(self, name: str) -> str:
+        return f"{self.url}/h/{name}"
+
+    def contents(self) -> dict[str, bytes]:
+        """All objects, by their names."""
+        return {name: fsspec.filesystem("memory").cat_file(self.path(name)) for name in self.names()}
+
+    def put(self, name: str, content: bytes) -> None:
+        fsspec.filesystem("memory").pipe_file(self.path(name), content)
+
+    def remove(self, name: str) -> None:
+        fsspec.filesystem("memory").rm_file(self.path(name))
+
+    def restored(self, place: Path, term: int = 9) -> Path:
+        """Its host in an empty folder; for each time, a higher term."""
+        shutil.rmtree(place, ignore_errors=True)
+        restore(self.objects(), term, place, OTHER)
+        return place

@@ -24,8 +24,7 @@ from engine.replicas.store_copy import (
 from engine.replicas.store_objects import HigherTerm, NoStore, StoreAway, StoreDamaged, StoreObjects
 from ring.fleet import STORE
 from tests.engine.replicas.host_model import contents, faults
-from tests.engine.replicas.scene import EVENTS, Scene, files, sent_bytes, until
-from tests.engine.replicas.stores import OTHER, MemoryStore
+from tests.engine.replicas.scene import EVENTS, OTHER, MemoryStore, Scene, files, sent_bytes, until
 from tests.engine.replicas.test_peer_sender import Watched, quick
 from tests.s3 import serving_s3
 

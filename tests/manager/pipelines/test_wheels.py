@@ -15,7 +15,7 @@ from manager.answers.tenants import PublishingForm, Quota
 from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
 from manager.use_case import Caller, Paging
-from tests.engine.code.wheels import wheel
+from tests.engine.code.publication import wheel
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, every
 
 

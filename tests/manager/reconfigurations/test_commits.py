@@ -15,9 +15,9 @@ from manager.reconfigurations.request import AskedReconfiguration, Reconfigurati
 from manager.reconfigurations.snapshot import changed_lately
 from merge import Instance
 from merge.reconfiguration.switches import Scheduler
+from tests.catalogue import UNIQUE_TYPES
 from tests.manager.kernel.pictures import hold, pictured, rows
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading, take
-from tests.unique_types import UNIQUE_TYPES
 
 CHAIN = "s:source > a:map{'add': 1} > b:count > k:sink"
 

@@ -16,7 +16,7 @@ from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.rest import examples
 from manager.rest.dependencies import MOST_FORM_BYTES, OCTETS
 from manager.rest.examples import MODULE_FORM, SENT_EVENTS
-from tests.engine.code.wheels import wheel
+from tests.engine.code.publication import wheel
 from tests.manager.rest.town import NEEDED, UNNEEDED, USED
 
 KEYS_OF = {"the key of ann": "ann", "the key of hasty": "hasty"}

@@ -37,7 +37,7 @@ from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.tenants.use_cases import parse_key
 from manager.use_case import Caller, Tools
 from ring.fleet import Carriage, CarriageTurn
-from tests.engine.code.wheels import wheel
+from tests.engine.code.publication import wheel
 from tests.manager.managers import take
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service

@@ -17,11 +17,10 @@ from merge import Instance, RunningGraph, merge
 from merge.reconfiguration.covering import components
 from merge.reconfiguration.switches import unique_tasks
 from merge.tasks import RunningTask
-from tests.catalogue import SOURCES, TYPES
+from tests.catalogue import OWN, SOURCES, TYPES, UNIQUE_TYPES, FieldsConfig, OnceConfig
 from tests.graphs import applied
 from tests.notation import document
 from tests.serialisability import History, Processed, violation
-from tests.unique_types import OWN, UNIQUE_TYPES, FieldsConfig, OnceConfig
 
 FRAUD = "source>FC FC>FM FM>MC MC>sink"
 """Figures 1 and 2."""

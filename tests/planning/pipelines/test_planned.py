@@ -18,7 +18,6 @@ from planning.pipelines.reader import Pipeline, computes, read_pipeline
 from planning.problem import Inflow, Outlet, RunningVertex
 from tests.catalogue import TYPES
 from tests.notation import flow
-from tests.planning.oracle import violations
 from tests.planning.pipelines.open_places import (
     MODULES,
     UNITS,
@@ -30,6 +29,7 @@ from tests.planning.pipelines.open_places import (
     refusal,
     surroundings,
 )
+from tests.planning.problems import violations
 
 KELVIN = [{"holds": {"unit": "kelvin"}}]
 CELSIUS = {"s": {"unit": "celsius"}}

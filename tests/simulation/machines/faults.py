@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ring.fleet import Carriage
-from tests.simulation.machines.broker import Hello
-from tests.simulation.machines.files import Disk, Files, Write
+from tests.simulation.machines.broker import Disk, Files, Hello, Write
 from tests.simulation.machines.machine import Carrier, Machine
 from tests.simulation.machines.world import World
 

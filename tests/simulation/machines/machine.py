@@ -10,8 +10,20 @@ from ring.balance import next_ring
 from ring.decision import decide
 from ring.fleet import Carriage, Fleet, HostReport, MachineSeen
 from ring.tokens import Ring
-from tests.simulation.machines.broker import Client, Connection, Fenced, Have, Hello, Inventory, Mark
-from tests.simulation.machines.files import Disk, Files, Record, Write, difference
+from tests.simulation.machines.broker import (
+    Client,
+    Connection,
+    Disk,
+    Fenced,
+    Files,
+    Have,
+    Hello,
+    Inventory,
+    Mark,
+    Record,
+    Write,
+    difference,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.machines.world import World

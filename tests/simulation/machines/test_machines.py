@@ -14,8 +14,8 @@ import pytest
 
 from ring.fleet import Carriage
 from tests.simulation.machines import faults
+from tests.simulation.machines.broker import Files
 from tests.simulation.machines.faults import Faults
-from tests.simulation.machines.files import Files
 from tests.simulation.machines.machine import Machine
 from tests.simulation.machines.world import Trouble, World
 

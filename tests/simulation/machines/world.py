@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from engine.machines.reports import own_hosts
 from ring.fleet import Carriage, CarriageTurn
 from ring.tokens import Ring
-from tests.simulation.machines.broker import Broker, Connection
-from tests.simulation.machines.files import Disk, Files, Record
+from tests.simulation.machines.broker import Broker, Connection, Disk, Files, Record
 from tests.simulation.machines.machine import Database, Leader, Machine
 
 

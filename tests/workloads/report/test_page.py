@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from manager.command import app
-from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs
+from tests.workloads.rows import DEFAULT_TASKS, results, runs
 from tests.workloads.rows import window_row as window
 from workloads.report.findings import (
     against_packed_default,

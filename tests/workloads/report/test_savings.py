@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merge import BATCH_SECONDS
-from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs
+from tests.workloads.rows import DEFAULT_TASKS, results, runs
 from tests.workloads.rows import window_row as window
 from workloads.report.findings import cores_against_work, measured_savings, regime_of, regime_sentence
 from workloads.report.runs import (
