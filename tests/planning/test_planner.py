@@ -20,8 +20,7 @@ from planning.plan import OutOfTime, TimeLeft
 from planning.planner import find_plan, half_a_minute
 from planning.problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, RunningVertex, Vertex, below
 from planning.reach import ChosenOption, landmarks, reach
-from tests.planning.merged_residue import doubled, merged_problem
-from tests.planning.problems import answers, best, problems, true, violations
+from tests.planning.problems import answers, best, doubled, merged_problem, problems, true, violations
 
 ORDERS = st.sampled_from(list(permutations(Criterion)))
 

@@ -1,1 +1,0 @@
-"""Tests of reconfigurations of the running graph."""
