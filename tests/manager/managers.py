@@ -1,7 +1,7 @@
 """Managers for tests: a service over a database, with hosts that offer everything, of which nothing is seen."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -129,12 +129,22 @@ class Manager:
 
 
 def leading(
-    url: str, *, tenants: tuple[str, ...] = (), sources: tuple[str, ...] = (), **made: Any
+    url: str,
+    *,
+    tenants: tuple[str, ...] = (),
+    sources: tuple[str, ...] = (),
+    submitted: Iterable[tuple[str, str]] = (),
+    tools: Mapping[str, Any] = MappingProxyType({}),
+    **made: Any,
 ) -> Iterator[Manager]:
-    """A manager that leads, with tenants and sources of the test catalogue, until a fixture ends."""
+    """A manager that leads, until a fixture ends; with tenants, sources of the test catalogue, and their dataflows."""
     manager = Manager(url, **made).lead()
+    if tools:
+        manager.equip(**tools)
     manager.admit(*tenants)
     manager.register(*sources)
+    for tenant, text in submitted:
+        manager.submit(tenant, text)
     yield manager
     manager.close()
 

@@ -20,7 +20,7 @@ from manager.observations.reports import InstanceMeasured, JobSeen, Measured, St
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
 from manager.use_case import Caller, Paging
 from tests.catalogue import CATALOGUE
-from tests.manager.managers import ANN, BOB, OPERATOR, Manager, take
+from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading, take
 
 BEGINS = 1_000.0
 
@@ -160,11 +160,7 @@ class Played:
 def manager(sqlite: str) -> Iterator[Manager]:
     """With gates, and ann and bob; each dataflow gets a job of its own."""
     catalogue = replace(CATALOGUE, types={**CATALOGUE.types, GATE.name: GATE})
-    made = Manager(sqlite, strategy="launch", catalogue=catalogue).lead()
-    made.admit("ann", "bob")
-    made.register("weather")
-    yield made
-    made.close()
+    yield from leading(sqlite, tenants=("ann", "bob"), sources=("weather",), strategy="launch", catalogue=catalogue)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from manager.costs.choice import (
 from manager.kernel.transitions import TransitionEvent
 from manager.problem import Conflict
 from merge import Assignment, Home, Instance, JobId
-from tests.manager.managers import Manager, take
+from tests.manager.managers import Manager, leading, take
 
 ONE: Target = frozenset({frozenset({Instance(1), Instance(2)})})
 OTHER: Target = frozenset({frozenset({Instance(3)})})
@@ -298,14 +298,8 @@ TOGETHER = 5
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
     """A manager with two dataflows of each source that share tasks, with each residue in a job of its own."""
-    made = Manager(sqlite, strategy="launch").lead()
-    made.admit("ann", "bob")
-    made.register(*SOURCES)
-    for source in SOURCES:
-        for text in (SHORT, LONG):
-            made.submit("ann", text.format(source))
-    yield made
-    made.close()
+    pairs = [("ann", text.format(source)) for source in SOURCES for text in (SHORT, LONG)]
+    yield from leading(sqlite, tenants=("ann", "bob"), sources=SOURCES, submitted=pairs, strategy="launch")
 
 
 def homes(manager: Manager) -> dict[Instance, Home]:

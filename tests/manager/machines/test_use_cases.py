@@ -19,15 +19,12 @@ from merge import Host
 from ring.fleet import STORE, HostReport, MachineSeen
 from ring.tokens import RING_SIZE
 from tests.manager.machines.carriages import commit, turn
-from tests.manager.managers import ANN, OPERATOR, Manager, caller, raw
+from tests.manager.managers import ANN, OPERATOR, Manager, caller, leading, raw
 
 
 @pytest.fixture
 def with_copies(sqlite: str) -> Iterator[Manager]:
-    made = Manager(sqlite).lead()
-    made.equip(replicas=1)
-    yield made
-    made.close()
+    yield from leading(sqlite, tools={"replicas": 1})
 
 
 def see(manager: Manager, name: str, **fields: Any) -> None:

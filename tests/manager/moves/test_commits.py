@@ -38,7 +38,7 @@ from manager.problem import Conflict, InvalidDataflow, StateNotReady
 from manager.use_case import Paging
 from merge import Assignment, Home, Host, Instance, JobId
 from tests.manager.kernel.pictures import hold, loaded, pictured
-from tests.manager.managers import ANN, OPERATOR, Manager, raw, take
+from tests.manager.managers import ANN, OPERATOR, Manager, leading, raw, take
 
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
 LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -52,13 +52,8 @@ def manager(sqlite: str) -> Iterator[Manager]:
 
 
 def scattered(url: str) -> Iterator[Manager]:
-    made = Manager(url, strategy="launch").lead()
-    made.admit("ann")
-    made.register("weather")
-    for text in (CHAIN, LONGER, LONGEST):
-        made.submit("ann", text)
-    yield made
-    made.close()
+    three = [("ann", text) for text in (CHAIN, LONGER, LONGEST)]
+    yield from leading(url, tenants=("ann",), sources=("weather",), submitted=three, strategy="launch")
 
 
 def begin(manager: Manager) -> Move:
@@ -279,13 +274,8 @@ def test_a_move_that_meets_another_is_refused(manager: Manager) -> None:
 @pytest.fixture
 def apart(sqlite: str) -> Iterator[Manager]:
     """The same three of one source, and two dataflows of another."""
-    made = Manager(sqlite, strategy="launch").lead()
-    made.admit("ann")
-    made.register("weather", "power")
-    for text in (CHAIN, LONGER, LONGEST, *ELSEWHERE):
-        made.submit("ann", text)
-    yield made
-    made.close()
+    five = [("ann", text) for text in (CHAIN, LONGER, LONGEST, *ELSEWHERE)]
+    yield from leading(sqlite, tenants=("ann",), sources=("weather", "power"), submitted=five, strategy="launch")
 
 
 ELSEWHERE = tuple(f"s:source{{'source': 'power'}} > a:map{{'add': 1}} > {more}k:sink" for more in ("", "b:count > "))

@@ -15,7 +15,7 @@ from manager.observations.reports import JobSeen
 from manager.use_case import Paging
 from merge import Instance, JobId, Repace, Rescale
 from tests.manager.kernel.pictures import loaded, pictured
-from tests.manager.managers import OPERATOR, Manager, instance_of, report, take
+from tests.manager.managers import OPERATOR, Manager, instance_of, leading, report, take
 
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
 LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -57,13 +57,8 @@ class Watching:
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
     """A manager with two dataflows that share tasks, with each residue in a job of its own."""
-    made = Manager(sqlite, strategy="launch").lead()
-    made.admit("ann")
-    made.register("weather")
-    for text in (CHAIN, LONGER):
-        made.submit("ann", text)
-    yield made
-    made.close()
+    both = [("ann", text) for text in (CHAIN, LONGER)]
+    yield from leading(sqlite, tenants=("ann",), sources=("weather",), submitted=both, strategy="launch")
 
 
 def finish(manager: Manager) -> None:
@@ -328,14 +323,8 @@ class Stopping:
 @pytest.fixture
 def crowded(sqlite: str) -> Iterator[Manager]:
     """A manager with two tenants' dataflows in one job; eve counts what both add to."""
-    made = Manager(sqlite).lead()
-    for tenant in ("ann", "eve"):
-        made.admit(tenant)
-    made.register("weather")
-    made.submit("ann", "s:source > a:map{'add': 1} > k:sink")
-    made.submit("eve", "s:source > a:map{'add': 1} > b:count > k:sink")
-    yield made
-    made.close()
+    both = [("ann", "s:source > a:map{'add': 1} > k:sink"), ("eve", "s:source > a:map{'add': 1} > b:count > k:sink")]
+    yield from leading(sqlite, tenants=("ann", "eve"), sources=("weather",), submitted=both)
 
 
 def workers(manager: Manager) -> dict[str, set[str]]:

@@ -36,7 +36,7 @@ from manager.rest.dependencies import (
     RequestRates,
 )
 from tests.catalogue import TYPES
-from tests.manager.managers import OPERATOR, Manager, raw
+from tests.manager.managers import OPERATOR, Manager, leading, raw
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.real_service import in_folder
 from tests.manager.rest.socket_server import Switch, serving
@@ -201,11 +201,8 @@ def reading() -> Reading:
 @pytest.fixture
 def manager(tmp_path: Path, reading: Reading) -> Iterator[Manager]:
     long = TaskType(name="long", config=LongConfig, reads=reading.read)
-    made = Manager(in_folder(tmp_path), catalogue=Catalogue.of((*TYPES, long))).lead()
-    made.admit("ann", "eve")
-    made.register("weather")
-    yield made
-    made.close()
+    catalogue = Catalogue.of((*TYPES, long))
+    yield from leading(in_folder(tmp_path), tenants=("ann", "eve"), sources=("weather",), catalogue=catalogue)
 
 
 def test_many_large_documents_of_a_tenant_take_nobody_elses_turn(

@@ -245,11 +245,7 @@ WHAT = ("sources", "secrets", "modules", "keys")
 
 @pytest.fixture
 def with_vault(empty_url: str, tmp_path: Path) -> Iterator[Manager]:
-    made = Manager(empty_url).lead()
-    made.admit("ann", "bob")
-    made.equip(vault=Vault(tmp_path / "root"))
-    yield made
-    made.close()
+    yield from leading(empty_url, tenants=("ann", "bob"), tools={"vault": Vault(tmp_path / "root")})
 
 
 def _keep(manager: Manager, what: str, number: int, who: str = "ann") -> str:
@@ -383,11 +379,7 @@ HUSH = SecretForm(secret="hush")  # noqa: S106 - an example
 
 @pytest.fixture
 def vaulted(sqlite: str, tmp_path: Path) -> Iterator[Manager]:
-    made = Manager(sqlite).lead()
-    made.admit("ann", "bob")
-    made.equip(vault=Vault(tmp_path / "root"))
-    yield made
-    made.close()
+    yield from leading(sqlite, tenants=("ann", "bob"), tools={"vault": Vault(tmp_path / "root")})
 
 
 def names(manager: Manager, who: Caller, tenant: str | None = None, limit: int = 2) -> list[str]:
