@@ -48,7 +48,7 @@ _PANELS = {
         "list": "manager.dataflows.commands:list_dataflows",
         "show": "manager.dataflows.commands:show",
         "explain": "manager.dataflows.commands:explain",
-        "send": "manager.outputs.commands:send",
+        "send": "manager.sources.sending:send",
         "tail": "manager.outputs.commands:tail",
         "dead-letters": "manager.outputs.commands:app",
         "sources": "manager.sources.commands:app",

@@ -146,6 +146,35 @@ def test_a_file_goes_on_where_it_was_interrupted(served: Served, tmp_path: Path)
         client.revoke_source("files")
 
 
+def test_a_csv_file_is_resumed_after_it_was_killed(served: Served, tmp_path: Path) -> None:
+    """Typed by its source's schema, and each event once: what was under way when it was killed is there or not."""
+    with served.admit("tables") as client:
+        client.register_source(street("tables"))
+        counts = client.submit(counting("tables"))
+        served.until_state(client, counts.id, DataflowState.RUNNING)
+        path, many = tmp_path / "street.csv", 60_000
+        path.write_text("n,k\n" + "".join(f"{number},a\n" for number in range(many)))
+        note = tmp_path / "street.csv.sending"
+        words = ["send", "tables:tables", str(path)]
+        environment = {**os.environ, "BRAID_ROOT": str(served.root), "BRAID_PORT": str(served.port)}
+        for _ in range(3):
+            before = note.read_bytes() if note.exists() else b""
+            with subprocess.Popen([str(BRAID), *words], env=environment) as sends:  # noqa: S603 - our own command
+                served.until(lambda: note.exists() and note.read_bytes() != before, "some events to be acknowledged")  # noqa: B023 - called in this round
+                sends.kill()
+            if not note.exists():
+                break
+            words = ["send", "tables:tables", str(path), "--resume"]
+        if note.exists():
+            done = braid(served, *words)
+            assert 0 == done.returncode, done.stderr
+        assert not note.exists()
+        heard = Listener(served, counts.id)
+        served.until(lambda: heard.events and heard.events[-1].event["count"] >= many, f"{many} events")
+        assert many == heard.events[-1].event["count"]
+        client.revoke_source("tables")
+
+
 def test_a_program_that_writes_now_and_then_is_not_waited_for(served: Served) -> None:
     """What comes over a pipe is sent as it comes, and a tail that is asked to end does."""
     with served.admit("pipes") as client:
