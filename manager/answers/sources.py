@@ -61,6 +61,46 @@ class SourceForm(Form):
     owner: TenantName | None = None
 
 
+class ProposalForm(Form):
+    """A topic to listen to, to propose a source."""
+
+    topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    seconds: Annotated[int, Field(ge=1, le=60)] = 10
+
+
+class ProposedSource(Answer):
+    """A source to register; it can be sent as a SourceForm."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    name: str
+    connection: TopicConnection
+    fields: Annotated[dict[str, Kind], Field(alias="schema")]
+    owner: str | None = None
+
+
+class UndecidedAnswer(Answer):
+    """What the events leave open."""
+
+    field: str | None
+    """The field; None if it is about the schema as a whole."""
+    why: str
+
+
+class ProposalAnswer(Answer):
+    """A source whose schema takes all events that came on a topic while it was listened to."""
+
+    source: ProposedSource
+    messages: int
+    events: int
+    """The events in these messages that the schema was inferred from."""
+    unread: int
+    """The events, and messages without any, that no schema takes."""
+    why_unread: str | None = None
+    """The reason for the first of them."""
+    undecided: tuple[UndecidedAnswer, ...] = ()
+
+
 class VisibilityForm(Form):
     """The new readers of a source. Dataflows of tenants that may no longer read it are removed."""
 

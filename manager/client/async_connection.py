@@ -12,7 +12,6 @@ from manager.answers.base import Page
 from manager.answers.dataflows import OutputEvent
 from manager.answers.overview import EventAnswer
 from manager.client.errors import (
-    TIMEOUT,
     AsyncSleep,
     ExchangeStep,
     Outcome,
@@ -45,7 +44,6 @@ class AsyncServiceConnection:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=headers(key),
-            timeout=TIMEOUT,
             transport=transport,
             trust_env=uses_proxies(self.url),
         )
@@ -76,7 +74,12 @@ class AsyncServiceConnection:
             else:
                 try:
                     outcome = await self._http.request(
-                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
+                        step.method,
+                        step.path,
+                        params=step.query,
+                        headers=step.headers,
+                        content=step.body,
+                        timeout=step.timeout,
                     )
                 except httpx.TransportError as error:
                     outcome = error

@@ -97,6 +97,7 @@ class _Methods:
 
     # Sources, task types and dead letters.
     register_source = _Sends(requests.register_source)
+    propose_source = _Sends(requests.propose_source)
     sources = _Lists(requests.sources)
     source = _Sends(requests.source)
     send_events = _Sends(requests.send_events)

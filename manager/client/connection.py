@@ -13,7 +13,6 @@ from manager.answers.base import Page
 from manager.answers.dataflows import OutputEvent
 from manager.answers.overview import EventAnswer
 from manager.client.errors import (
-    TIMEOUT,
     ExchangeStep,
     Outcome,
     Request,
@@ -46,7 +45,6 @@ class ServiceConnection:
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers(key),
-            timeout=TIMEOUT,
             transport=transport,
             trust_env=uses_proxies(self.url),
         )
@@ -77,7 +75,12 @@ class ServiceConnection:
             else:
                 try:
                     outcome = self._http.request(
-                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
+                        step.method,
+                        step.path,
+                        params=step.query,
+                        headers=step.headers,
+                        content=step.body,
+                        timeout=step.timeout,
                     )
                 except httpx.TransportError as error:
                     outcome = error

@@ -143,6 +143,13 @@ class Request(Generic[A]):
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
+    patience: float = 30.0
+    """The seconds that the service may take until it answers."""
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        """The time limits of sending it."""
+        return httpx.Timeout(self.patience, connect=_CONNECT_PATIENCE)
 
     @property
     def idempotent(self) -> bool:
@@ -166,7 +173,7 @@ def path_to(*parts: str) -> str:
 
 Sleep = Callable[[float], None]
 AsyncSleep = Callable[[float], Awaitable[None]]
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_CONNECT_PATIENCE = 5.0
 
 
 def headers(key: SecretStr | str | None) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Requests of the service: a function for each REST route, with what callers of the method of that name read."""
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -47,6 +48,8 @@ from manager.answers.reconfigurations import ReconfigurationAnswer, Reconfigurat
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
 from manager.answers.sources import (
     ProducerAnswer,
+    ProposalAnswer,
+    ProposalForm,
     SchemaAnswer,
     SchemaForm,
     SentAnswer,
@@ -324,6 +327,12 @@ def remove_wheel(digest: str, *, tenant: str | None = None) -> Request[WheelAnsw
 def register_source(form: SourceForm | bytes) -> Request[SourceAnswer]:
     """Register a source; bytes, such as those of a file, are sent as they are."""
     return _request("POST", SourceAnswer, "sources", body=form)
+
+
+def propose_source(form: ProposalForm) -> Request[ProposalAnswer]:
+    """Listen to a topic for some seconds, and propose a source whose schema takes what came."""
+    request = _request("POST", ProposalAnswer, "sources", "propose", body=form)
+    return dataclasses.replace(request, patience=form.seconds + request.patience)
 
 
 def sources() -> Request[Page[SourceAnswer]]:

@@ -1,4 +1,4 @@
-"""Readers of outputs: samples for a look, all events for a tail, and the watcher that connects them to the broker.
+"""Readers: samples for a look at an output, all events for a tail, the first messages of a topic, and their watcher.
 
 A look takes samples of one output, a few times a second. Of all messages between two samples only the newest is parsed,
 and the numbers of its events show how many others there were. So a busy output costs little more than an idle one.
@@ -6,7 +6,10 @@ and the numbers of its events show how many others there were. So a busy output 
 A tail has all events that leave outputs of one dataflow. Its queue is bounded; when it is full, the oldest messages are
 dropped. Events are numbered, so the reader learns how many it missed, and none is shown twice.
 
-The watcher limits how many readers there are. Each has a client of its own, whose session ends with the connection.
+A sample of a topic has its first messages, whatever they are, to propose the schema of a source.
+
+The watcher connects readers to the broker, and limits how many there are. Each has a client of its own, whose session
+ends with the connection.
 """
 
 import json
@@ -192,6 +195,48 @@ def _read(sink: str, payload: bytes) -> _Message | None:
         return None
 
 
+MOST_SAMPLED_MESSAGES = 10_000
+"""Messages that a sample of a topic has at most."""
+MOST_SAMPLED_BYTES = 4_000_000
+"""Bytes that they have at most."""
+
+
+class TopicSample(OutputReader):
+    """The first messages on a topic; made by `manager.outputs.readers.OutputWatcher`. Thread-safe."""
+
+    def __init__(self, *, longest: float) -> None:
+        """`longest` is the most seconds that it takes."""
+        super().__init__()
+        self._longest = longest
+        self._guard = threading.Lock()
+        self._messages: list[bytes] = []
+        self._bytes = 0
+        self._enough = threading.Event()
+
+    def receive(self, payload: bytes) -> None:
+        """Keep a message, unless there are enough."""
+        with self._guard:
+            if self._enough.is_set():
+                return
+            self._bytes += len(payload)
+            # One message that is too large is enough, and is not kept.
+            if self._bytes <= MOST_SAMPLED_BYTES:
+                self._messages.append(payload)
+            if self._bytes >= MOST_SAMPLED_BYTES or len(self._messages) >= MOST_SAMPLED_MESSAGES:
+                self._enough.set()
+
+    def gather(self, seconds: float) -> list[bytes]:
+        """Wait for so long, or until there are enough messages or no more come; they are returned."""
+        self._enough.wait(min(seconds, self._longest))
+        with self._guard:
+            return list(self._messages)
+
+    def end(self) -> None:
+        """End the reader, and whoever waits for it."""
+        super().end()
+        self._enough.set()
+
+
 MOST_LOOKS = 24
 """Open readers at once, of all callers."""
 MOST_LOOKS_OF_ONE = 6
@@ -204,9 +249,15 @@ class OutputWatcher:
     """Lets callers read outputs from `start` to `stop`; only the leading manager runs it. Thread-safe."""
 
     def __init__(
-        self, connect: Callable[..., MqttClient], *, most: int = MOST_LOOKS, most_of_one: int = MOST_LOOKS_OF_ONE
+        self,
+        connect: Callable[..., MqttClient],
+        *,
+        most: int = MOST_LOOKS,
+        most_of_one: int = MOST_LOOKS_OF_ONE,
+        longest_sample: float = 60.0,
     ) -> None:
         self._connect = connect
+        self._longest_sample = longest_sample
         self._most = most
         self._most_of_one = most_of_one
         # Guards the fields below.
@@ -247,6 +298,13 @@ class OutputWatcher:
         tail = Tail(sinks)
         with self._admitted(tail, who), self._connected(sinks, tail.receive):
             yield tail
+
+    @contextmanager
+    def sample(self, who: str, topic: str) -> Iterator[TopicSample]:
+        """Open a sample of a topic that the caller may read; refused if there are too many readers."""
+        sample = TopicSample(longest=self._longest_sample)
+        with self._admitted(sample, who), self._connected([topic], lambda _topic, payload: sample.receive(payload)):
+            yield sample
 
     @contextmanager
     def _admitted(self, reader: OutputReader, who: str) -> Iterator[None]:

@@ -1,17 +1,21 @@
-"""The commands about sources: list, show, register, set their visibility, revoke."""
+"""The commands about sources: list, show, propose, register, set their visibility, revoke."""
 
+import json
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 from dags import Visibility
-from manager.answers.sources import SchemaForm, SourceAnswer, VisibilityForm
+from manager.answers.sources import ProposalForm, SchemaForm, SourceAnswer, VisibilityForm
 from manager.cli import (
     File,
     Shown,
+    WrongUsage,
     client_command,
+    complain,
     counted,
     fields,
     fill_form,
@@ -25,7 +29,7 @@ from manager.cli import (
 )
 from manager.client.client import Client
 
-app = group(help="List, show and register sources, set their visibility, revoke them.")
+app = group(help="List, show, propose and register sources, set their visibility, revoke them.")
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
 
 
@@ -69,6 +73,28 @@ def _received(answer: SourceAnswer) -> Iterator[RenderableType]:
     if received.newest:
         rows = ((event.at, event.reason, event.event) for event in received.newest)
         yield table("rejected at", "reason", "event", rows=rows, empty="")
+
+
+@app.command()
+@client_command
+def propose(
+    client: Client,
+    topic: Annotated[str, typer.Argument(help="A topic below your name, or that of a source of yours.")],
+    seconds: Annotated[int, typer.Option(min=1, max=60, help="How long to listen.")] = 10,
+) -> Shown:
+    """Listen to a topic, and print a source for `braid sources register` whose schema takes what came."""
+    answer = client.propose_source(fill_form(ProposalForm, topic=topic, seconds=seconds))
+    if not answer.events:
+        none = "no event that a source takes" if answer.messages else "no message"
+        why = f": {answer.why_unread}" if answer.why_unread else ""
+        raise WrongUsage(f"{none} came on {topic} in {seconds} s{why}; let something publish there, and listen longer")
+    complain(f"inferred from {counted(answer.events, 'event')} in {counted(answer.messages, 'message')}")
+    if answer.unread:
+        complain(f"{answer.unread:,} could not be read; the first one: {answer.why_unread}")
+    for undecided in answer.undecided:
+        complain(f"{undecided.field}: {undecided.why}" if undecided.field is not None else undecided.why)
+    form = answer.source.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Shown(data=answer, text=Text(json.dumps(form, indent=2, ensure_ascii=False)))
 
 
 @app.command()

@@ -8,6 +8,8 @@ from manager.answers.base import Page
 from manager.answers.sources import (
     ProducerAnswer,
     ProducerName,
+    ProposalAnswer,
+    ProposalForm,
     SchemaAnswer,
     SchemaForm,
     SentAnswer,
@@ -52,6 +54,17 @@ def register_source(
     answer = service.sources.register(caller, sent)
     response.headers["Location"] = f"/v1/sources/{answer.name}"
     return answer
+
+
+@router.post("/sources/propose", **documented(Forbidden, QuotaExceeded, StateNotReady, body=ProposalForm, status=200))
+def propose_source(
+    service: TheService, caller: TheCaller, sent: Annotated[ProposalForm, Depends(form(ProposalForm))]
+) -> ProposalAnswer:
+    """Listen to a topic, and propose a source whose schema takes what came. Nothing is registered.
+
+    A tenant listens only below its own name, or on the topics of its sources.
+    """
+    return service.sources.propose(caller, sent)
 
 
 @router.get("/sources", **documented(StateNotReady))

@@ -1,5 +1,6 @@
 """Sources: registered, shown, opened to others and revoked; and events that come to them over REST."""
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,9 @@ from manager.answers.overview import OperationKind
 from manager.answers.sources import (
     DependentAnswer,
     ProducerAnswer,
+    ProposalAnswer,
+    ProposalForm,
+    ProposedSource,
     ReceivedAnswer,
     ReplayConnection,
     SchemaAnswer,
@@ -28,6 +32,7 @@ from manager.answers.sources import (
     SourceForm,
     Stopped,
     TopicConnection,
+    UndecidedAnswer,
     VisibilityForm,
 )
 from manager.documents.canonical import publishing
@@ -42,6 +47,7 @@ from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.sources.events import EventSender, Gap, events_in
+from manager.sources.inference import inferred, samples_in
 from manager.store.tables import SourceRow, TenantRow
 from manager.tenants.broker_access import UnfitName, check_topic
 from manager.tenants.quotas import Holding, check_another, check_generated
@@ -109,6 +115,50 @@ class Sources(Base):
             draft.know(made)
             write_down(session, draft, OperationKind.REGISTER, who=caller.who, subject=row.name, begun=begun)
         return made
+
+    def propose(self, caller: Caller, form: ProposalForm) -> ProposalAnswer:
+        """Propose a source by what comes on its topic while it is listened to."""
+        owner = self._check_listening(caller, form.topic)
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
+            raise StateNotReady("topics are listened to only by a manager that leads and has a broker; ask that one")
+        with outputs.sample(caller.who, form.topic) as sample:
+            messages = sample.gather(form.seconds)
+        samples = samples_in(messages)
+        schema = inferred(samples.events)
+        return ProposalAnswer(
+            source=ProposedSource(
+                name=_name_of(form.topic, owner),
+                connection=TopicConnection(kind="topic", topic=form.topic),
+                fields=dict(schema.fields),
+                owner=owner if caller.is_operator else None,
+            ),
+            messages=len(messages),
+            events=len(samples.events),
+            unread=len(samples.unread),
+            why_unread=next(iter(samples.unread), None),
+            undecided=tuple(
+                UndecidedAnswer(field=undecided.field, why=undecided.why) for undecided in schema.undecided
+            ),
+        )
+
+    def _check_listening(self, caller: Caller, topic: str) -> str | None:
+        """Return the tenant that a topic belongs to, if any; refused if the caller may not listen to it."""
+        try:
+            check_topic(topic)
+        except UnfitName as error:
+            raise invalid("/topic", "unfit-topic", str(error), "choose another topic") from error
+        with self._committer.looking() as state:
+            owner = next((known.source.owner for known in state.sources.values() if known.topic == topic), None)
+        if owner is None:
+            first = topic.partition("/")[0]
+            with self._store.read() as session:
+                owner = first if session.get(TenantRow, first) is not None else None
+        if caller.tenant not in {None, owner}:
+            raise Forbidden(
+                f"a tenant listens only below its own name, as on {caller.tenant}/{topic}, or on the topics of its "
+                "sources"
+            )
+        return owner
 
     def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         """The sources that the caller may read, by name."""
@@ -239,6 +289,19 @@ class Sources(Base):
 def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None:
     for dataflow in dataflows:
         take_away(session, draft, running_dataflow(session, public_id(dataflow)))
+
+
+def _name_of(topic: str, owner: str | None) -> str:
+    """Return a name for the source of a topic.
+
+    >>> _name_of("museum/hall 1/visitors", "museum"), _name_of("%", None)
+    ('hall-1-visitors', 'source')
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", topic.removeprefix(f"{owner}/"))
+    return name.strip("-._")[:_LONGEST_NAME] or "source"
+
+
+_LONGEST_NAME = 128
 
 
 def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Caller) -> None:

@@ -89,7 +89,11 @@ def _without_ids(path: str) -> str:
     assert found is not None
     # No id has one of these names.
     below = (
-        found[2] if found[2] in {"/replay", "/savings", "/bills", "/bundle", "/preview"} else "/x" if found[2] else ""
+        found[2]
+        if found[2] in {"/replay", "/savings", "/bills", "/bundle", "/preview", "/propose"}
+        else "/x"
+        if found[2]
+        else ""
     )
     further = re.sub(r"^/\d+", "/x", found[3] or "")
     return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{further}")

@@ -17,7 +17,7 @@ from manager.answers.dataflows import Stop
 from manager.answers.jobs import ImageForm, PlacementPlanForm
 from manager.answers.pipelines import ReplanForm
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.answers.sources import SchemaForm, SourceForm, VisibilityForm
+from manager.answers.sources import ProposalForm, SchemaForm, SourceForm, VisibilityForm
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
 from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
 from manager.client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
@@ -83,6 +83,7 @@ SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
 ADAPTED = examples.BODIES["AdaptationAnswer"]
+PROPOSAL = examples.BODIES["ProposalAnswer"]
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
 ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
@@ -144,6 +145,14 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         "/v1/sources/city/producers/day",
         None,
         {"source": "school:city", "producer": "day", "next": 8},
+    ),
+    (
+        "propose_source",
+        (ProposalForm(topic="school/raw", seconds=40),),
+        "POST",
+        "/v1/sources/propose",
+        {"topic": "school/raw", "seconds": 40},
+        PROPOSAL,
     ),
     ("revoke_source", ("city",), "DELETE", "/v1/sources/city", None, {"dataflows": 2}),
     (

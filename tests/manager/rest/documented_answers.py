@@ -271,6 +271,14 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "propose_source": Route(
+        well=_ask("ann", "/v1/sources/propose", {"topic": "ann/pavement", "seconds": 1}),
+        own={
+            "forbidden": _ask("ann", "/v1/sources/propose", {"topic": "city/street"}),
+            "quota-exceeded": _ask("poor", "/v1/sources/propose", {"topic": "poor/street"}),
+        },
+        waits=True,
+    ),
     "producer": Route(
         well=_ask("city", "/v1/sources/street/producers/day"),
         own={

@@ -49,7 +49,16 @@ from manager.answers.jobs import (
 from manager.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
 from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
-from manager.answers.sources import SchemaAnswer, SchemaForm, SourceAnswer, SourceForm, Stopped, VisibilityForm
+from manager.answers.sources import (
+    ProposalAnswer,
+    ProposalForm,
+    SchemaAnswer,
+    SchemaForm,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    VisibilityForm,
+)
 from manager.answers.tenants import (
     BrokerCredentials,
     KeyAnswer,
@@ -767,6 +776,9 @@ class _FakeSources(Sources):
         )
         self._fake.known_sources[name] = answer
         return answer
+
+    def propose(self, caller: Caller, form: ProposalForm) -> ProposalAnswer:  # noqa: ARG002 - nothing comes here
+        return example(ProposalAnswer)
 
     def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         return _paged([each for each in self._fake.known_sources.values() if _may_read(caller, each)], paging)

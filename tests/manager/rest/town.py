@@ -77,7 +77,8 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
     """A town in a folder of its own; `more` are tools of the service besides those that the town gives it."""
     vault, broker = Vault(folder / "root"), MemoryBroker()
     vault.put("ann", "warehouse", "hush")
-    outputs, sender = OutputWatcher(connecting(broker)), EventSender(connecting(broker), patience=0.05)
+    outputs = OutputWatcher(connecting(broker), longest_sample=0.05)
+    sender = EventSender(connecting(broker), patience=0.05)
     given = {
         "vault": vault,
         "wheels": WheelStore(folder / "root"),
