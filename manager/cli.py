@@ -53,6 +53,21 @@ class Shown:
             _console().print(self.text, soft_wrap=isinstance(self.text, str | Text))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownLine(Shown):
+    """A result whose text is for other programs, so that nothing in it is wrapped, escaped or styled."""
+
+    text: str
+
+    def print(self, *, as_json: bool) -> None:
+        """Print it on standard output; a half of a character, which no file can hold, is escaped."""
+        if as_json:
+            Shown.print(self, as_json=True)
+        else:
+            sys.stdout.write(f"{self.text.encode(errors='backslashreplace').decode()}\n")
+            sys.stdout.flush()
+
+
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> RenderableType:
     """A table; a sentence instead if there are no rows."""
     shown = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, SecretStr
@@ -21,11 +21,49 @@ from manager.client.errors import (
     headers,
     uses_proxies,
 )
-from manager.client.streams import STREAM_SILENCE, EventStreamReader, OutputStreamReader, StreamReader
+from manager.client.streams import (
+    STREAM_SILENCE,
+    EventStreamReader,
+    OutputStreamReader,
+    StreamReader,
+    pandas_table,
+)
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
+
+
+class AsyncOutputTail:
+    """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table."""
+
+    def __init__(self, events: AsyncIterator[OutputEvent]) -> None:
+        self.missed = 0
+        """The events that came faster than they were read, and were not."""
+        self._events = events
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> OutputEvent:
+        event = await anext(self._events)
+        self.missed += event.missed
+        return event
+
+    async def dictionaries(self) -> AsyncIterator[dict[str, Any]]:
+        """The events alone; what was missed is counted in `missed`."""
+        async for event in self:
+            if not event.missed:
+                yield event.event
+
+    async def to_pandas(self, count: int) -> Any:
+        """The next so many events as a DataFrame with a column for each field; it waits until they have come."""
+        # It says that pandas is missing before it waits.
+        made, events = pandas_table(), list[dict[str, Any]]()
+        while len(events) < count:
+            event = await anext(self)
+            events += [] if event.missed else [event.event]
+        return made(events)
 
 
 class AsyncServiceConnection:
@@ -118,9 +156,9 @@ class AsyncServiceConnection:
                 wait = reader.reconnect(error)
             await self._sleep(wait)
 
-    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncIterator[OutputEvent]:
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncOutputTail:
         """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
-        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
+        return AsyncOutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
 
     def events(self) -> AsyncIterator[EventAnswer]:
         """Follow what happens from now on, without end."""

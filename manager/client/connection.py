@@ -4,7 +4,7 @@
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, SecretStr
@@ -22,11 +22,49 @@ from manager.client.errors import (
     headers,
     uses_proxies,
 )
-from manager.client.streams import STREAM_SILENCE, EventStreamReader, OutputStreamReader, StreamReader
+from manager.client.streams import (
+    STREAM_SILENCE,
+    EventStreamReader,
+    OutputStreamReader,
+    StreamReader,
+    pandas_table,
+)
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
+
+
+class OutputTail:
+    """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table."""
+
+    def __init__(self, events: Iterator[OutputEvent]) -> None:
+        self.missed = 0
+        """The events that came faster than they were read, and were not."""
+        self._events = events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> OutputEvent:
+        event = next(self._events)
+        self.missed += event.missed
+        return event
+
+    def dictionaries(self) -> Iterator[dict[str, Any]]:
+        """The events alone; what was missed is counted in `missed`."""
+        for event in self:
+            if not event.missed:
+                yield event.event
+
+    def to_pandas(self, count: int) -> Any:
+        """The next so many events as a DataFrame with a column for each field; it waits until they have come."""
+        # It says that pandas is missing before it waits.
+        made, events = pandas_table(), list[dict[str, Any]]()
+        while len(events) < count:
+            event = next(self)
+            events += [] if event.missed else [event.event]
+        return made(events)
 
 
 class ServiceConnection:
@@ -117,9 +155,9 @@ class ServiceConnection:
                 wait = reader.reconnect(error)
             self._sleep(wait)
 
-    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> Iterator[OutputEvent]:
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> OutputTail:
         """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
-        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
+        return OutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
 
     def events(self) -> Iterator[EventAnswer]:
         """Follow what happens from now on, without end."""

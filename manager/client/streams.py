@@ -2,8 +2,8 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 import httpx
 from pydantic import ValidationError
@@ -98,6 +98,17 @@ class EventStreamReader(StreamReader[EventAnswer]):
                 yield EventAnswer.model_validate_json(whole)
             except ValidationError:
                 raise not_understood(answer) from None
+
+
+def pandas_table() -> Callable[[list[dict[str, Any]]], Any]:
+    """The class of pandas' tables; raises an error that says what to do if pandas is not installed."""
+    try:
+        # Loading it takes longer than most uses of a client.
+        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415 - it ships without types
+    except ImportError as error:
+        raise ImportError("pandas, which makes DataFrames, is not installed; pip install pandas") from error
+    table: Callable[[list[dict[str, Any]]], Any] = pd.DataFrame
+    return table
 
 
 _REPEATED = 1_000

@@ -1,8 +1,11 @@
 """The commands for what leaves dataflows, and for dead letters: `braid tail`, `braid dead-letters`."""
 
+import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from functools import partial
+from io import StringIO
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -10,28 +13,96 @@ import typer
 from rich.text import Text
 
 from manager.answers.dataflows import DataflowAnswer, OutputEvent
-from manager.cli import Shown, WrongUsage, client_command, complain, counted, fields, group, listing
+from manager.cli import Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
 from manager.client.client import Client
 from manager.client.errors import Refused
 
 _NOT_FOUND = 404
 
 
+class LineFormat(StrEnum):
+    """The formats of a tail for other programs."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
 @client_command
-def tail(
+def tail(  # noqa: PLR0913 - each is an argument or option of the command
     client: Client,
     dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name if it is unique.")],
     sink: Annotated[str | None, typer.Argument(help="One of its outputs. Default: all.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
     last: Annotated[int, typer.Option(min=0, max=1_000, help="Begin with so many past events of each output.")] = 10,
+    *,
+    line_format: Annotated[
+        LineFormat | None, typer.Option("--format", help="Write the events of one output for other programs.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of CSV; may be repeated. Default: the fields of the first event, by name."),
+    ] = None,
 ) -> Iterator[Shown]:
     """Follow the outputs of a dataflow, one event for each line: the last past ones, then new ones."""
     shown_dataflow = _dataflow(client, dataflow)
+    if column and line_format is not LineFormat.CSV:
+        raise WrongUsage("--column is for CSV only; add --format csv")
+    if line_format is not None:
+        sinks = [output.sink for output in shown_dataflow.outputs]
+        if sink is None and len(sinks) > 1:
+            raise WrongUsage(f"one file has the events of one output; name one of {', '.join(sinks)}")
+        write = _json if line_format is LineFormat.JSONL else CsvLines(column or ()).line
+        for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
+            yield ShownLine(data=_numbered(event), text=write(event.event))
+        return
     several = sink is None and len(shown_dataflow.outputs) > 1
     for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
         shown = {"sink": event.sink, "event": event.event} if several else event.event
-        data = {"sink": event.sink, "epoch": event.epoch, "number": event.number, "event": event.event}
-        yield Shown(data=data, text=Text(_json(shown)))
+        yield Shown(data=_numbered(event), text=Text(_json(shown)))
+
+
+def _numbered(event: OutputEvent) -> dict[str, Any]:
+    return {"sink": event.sink, "epoch": event.epoch, "number": event.number, "event": event.event}
+
+
+class CsvLines:
+    r"""Writes events as lines of CSV, the first one after the header.
+
+    >>> lines = CsvLines(())
+    >>> lines.line({"t": 21.5, "at": [1]}), lines.line({"t": None, "at": True})
+    ('at,t\n[1],21.5', 'true,')
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        """Without columns, the fields of the first event are the columns."""
+        self._columns = list(columns)
+        self._has_begun = False
+        self._left_out: set[str] = set()
+
+    def line(self, event: Any) -> str:
+        """Write one event; of a field without a column one is told once."""
+        # An event of a task of one's own may be any JSON.
+        values = event if isinstance(event, dict) else {"event": event}
+        self._columns = self._columns or sorted(values)
+        for name in sorted(values.keys() - {*self._columns} - self._left_out):
+            self._left_out.add(name)
+            complain(f"the field {name!r} has no column, and is left out; name all columns with --column")
+        row = _csv_row([_cell(values.get(name)) for name in self._columns])
+        header, self._has_begun = "" if self._has_begun else f"{_csv_row(self._columns)}\n", True
+        return f"{header}{row}"
+
+
+def _csv_row(cells: Sequence[str]) -> str:
+    text = StringIO()
+    # It quotes a cell for the characters that end lines.
+    csv.writer(text).writerow(cells)
+    return text.getvalue().removesuffix("\r\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _json(value)
 
 
 def _without_gaps(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:

@@ -48,7 +48,11 @@ def samples_in(messages: Iterable[bytes]) -> Samples:
         else:
             events += content if isinstance(content, list) else [content]
     unfit: dict[int, str] = {}
-    rows_in(events, Schema.of(), on_unfit=lambda place, error: unfit.setdefault(place, str(error)))
+
+    def note(place: int, error: ValueError) -> None:
+        unfit[place] = str(error)
+
+    rows_in(events, Schema.of(), on_unfit=note)
     taken = (event for place, event in enumerate(events) if place not in unfit)
     return Samples(tuple(taken), (*unread, *unfit.values()))
 

@@ -14,10 +14,12 @@ GENERATED = {"async_connection": "connection"}
 _WORDS = {
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
+    "AsyncOutputTail": "OutputTail",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
     "aclose": "close",
     "aiter_lines": "iter_lines",
+    "anext": "next",
     "aread": "read",
     "asyncio": "time",
     **GENERATED,

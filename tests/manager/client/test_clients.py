@@ -1,9 +1,11 @@
 """Both clients: their requests, answers, errors, retries and streams."""
 
+import asyncio
 import inspect
 import itertools
 import json
 import pickle
+import sys
 from hashlib import sha256
 from typing import Any
 
@@ -619,6 +621,42 @@ def test_a_broken_tail_continues_where_it_broke() -> None:
     assert [("5", "out"), ("1000", "out"), ("1000", "out")] == [
         (asked.url.params["last"], asked.url.params["sink"]) for asked in service.asked
     ]
+
+
+GAP = json.dumps({"sink": "out", "epoch": 1, "number": 2, "missed": 4})
+
+
+def test_a_tail_gives_dictionaries_and_tables() -> None:
+    """Of the events alone; those that were missed are counted."""
+    texts = [*output(0, {"t": 1.5}, {"s": "a"}), GAP, *output(6, {"t": 2.5}, {"t": 3.5})]
+    with Service([lines(*texts)]).client() as client:
+        tail = client.tail("d1")
+        assert [{"t": 1.5}] == list(itertools.islice(tail.dictionaries(), 1))
+        table = tail.to_pandas(2)
+        assert {"s": {0: "a"}, "t": {1: 2.5}} == {name: table[name].dropna().to_dict() for name in ("s", "t")}
+        assert (4, 7) == (tail.missed, next(tail).number)
+
+
+def test_the_async_tail_gives_the_same() -> None:
+    """It is awaited."""
+
+    async def read() -> tuple[Any, int, int]:
+        service = Service([lines(*output(0, {"t": 1}, {"t": 2}), GAP, *output(6, {"t": 3}, {"t": 4}))])
+        async with service.async_client() as client:
+            tail = client.tail("d1")
+            first = await anext(tail.dictionaries())
+            return first, len(await tail.to_pandas(2)), tail.missed
+
+    assert ({"t": 1}, 2, 4) == asyncio.run(read())
+
+
+def test_a_table_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is waited for."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    service = Service([lines()])
+    with service.client() as client, pytest.raises(ImportError, match="pip install pandas"):
+        client.tail("d1").to_pandas(1)
+    assert not service.asked
 
 
 @BOTH

@@ -20,10 +20,12 @@ from dags import Kind, Schema
 from manager.sources.event_files import MOST_EVENTS, FileFormat, Opened, UnfitFile, chunks, format_of, read_events
 
 KINDS = {"n": Kind.INTEGER, "t": Kind.FLOAT, "on": Kind.BOOLEAN, "s": Kind.STRING, "at": Kind.TIMESTAMP, "j": Kind.JSON}
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 INSTANTS = st.integers(0, 250_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
 JSON = st.recursive(
-    st.booleans() | st.integers(-9, 9) | TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)
+    st.booleans() | st.integers(-9, 9) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
 )
 FIELDS: Mapping[str, st.SearchStrategy[Any]] = {
     "n": st.integers(-(2**63), 2**63 - 1),
@@ -33,7 +35,7 @@ FIELDS: Mapping[str, st.SearchStrategy[Any]] = {
     "at": INSTANTS,
     "j": JSON,
 }
-EVENTS = st.lists(st.fixed_dictionaries({}, optional=dict(FIELDS)), max_size=20)
+EVENTS = st.lists(st.fixed_dictionaries({}, optional=dict(FIELDS)), max_size=6)
 
 
 def read(content: bytes, file_format: FileFormat, kinds: Mapping[str, Kind] = KINDS, separator: str = ",") -> list[Any]:

@@ -104,7 +104,7 @@ def test_a_csv_file_is_sent_by_the_schema_of_its_source(sends: Sends) -> None:
     assert sends.intake.requests == -(-LINES // 3)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["before", "after"])), max_size=4))
 def test_each_event_is_taken_once_wherever_sending_is_interrupted(sends: Sends, crashes: list[tuple[int, str]]) -> None:
     """Whether or not the source had the events of the request that was interrupted."""

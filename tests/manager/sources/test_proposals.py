@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -26,19 +27,32 @@ class Bench:
         self.manager = Manager(url).lead()
         self.manager.admit("ann", "bob")
         self.broker = MemoryBroker()
-        self.outputs = OutputWatcher(connecting(self.broker))
+        self.subscribed = threading.Event()
+        self.outputs = OutputWatcher(self.connect)
         self.manager.equip(outputs=self.outputs)
         self.outputs.start()
+
+    def connect(self, client_id: str, **options: Any) -> Any:
+        """Connect a client, and note when it has subscribed."""
+        client = connecting(self.broker)(client_id, **options)
+        subscribe = client.subscribe
+
+        def noted(topics: Iterable[str]) -> None:
+            subscribe(topics)
+            self.subscribed.set()
+
+        client.subscribe = noted
+        return client
 
     def propose(self, who: Caller, topic: str, *messages: bytes, seconds: int = 1) -> ProposalAnswer:
         """Propose a source while messages come."""
 
         def publish() -> None:
-            while not self.outputs.looks:
-                time.sleep(0.001)
+            assert self.subscribed.wait(30)
             for message in messages:
                 self.broker.publish(topic, message)
 
+        self.subscribed.clear()
         if messages:
             threading.Thread(target=publish, daemon=True).start()
         return self.manager.service.sources.propose(who, ProposalForm(topic=topic, seconds=seconds))
