@@ -89,6 +89,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/commands.md",
         "docs/consistency.md",
         "docs/documents.md",
+        "docs/how-to/connect-your-data.md",
         "docs/how-to/merge-from-python.md",
         "docs/how-to/write-adaptive-dataflows.md",
         "docs/placement.md",
