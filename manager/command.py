@@ -48,7 +48,7 @@ _PANELS = {
         "list": "manager.dataflows.commands:list_dataflows",
         "show": "manager.dataflows.commands:show",
         "explain": "manager.dataflows.commands:explain",
-        "send": "manager.sources.sending:send",
+        "send": "manager.sources.file_sender:send",
         "tail": "manager.outputs.commands:tail",
         "dead-letters": "manager.outputs.commands:app",
         "sources": "manager.sources.commands:app",

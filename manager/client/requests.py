@@ -1,6 +1,5 @@
 """Requests of the service: a function for each REST route, with what callers of the method of that name read."""
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -331,8 +330,8 @@ def register_source(form: SourceForm | bytes) -> Request[SourceAnswer]:
 
 def propose_source(form: ProposalForm) -> Request[ProposalAnswer]:
     """Listen to a topic for some seconds, and propose a source whose schema takes what came."""
-    request = _request("POST", ProposalAnswer, "sources", "propose", body=form)
-    return dataclasses.replace(request, patience=form.seconds + request.patience)
+    path, patience = path_to("sources", "propose"), 30.0 + form.seconds
+    return Request(method="POST", path=path, answer=ProposalAnswer, body=_body(form), patience=patience)
 
 
 def sources() -> Request[Page[SourceAnswer]]:

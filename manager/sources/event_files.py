@@ -21,9 +21,9 @@ import msgspec
 
 from dags import Kind
 
-MOST_BYTES = 500_000
+MOST_CHUNK_BYTES = 500_000
 """The most bytes of events in one request; a longer line is sent alone."""
-MOST_EVENTS = 5_000
+MOST_CHUNK_EVENTS = 5_000
 """The most events in one request."""
 _LARGEST_CELL = 4_000_000
 Kinds = Mapping[str, Kind]
@@ -59,7 +59,7 @@ class UnfitFile(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class FileEvent:
     """One event of a file."""
 
     place: str
@@ -69,16 +69,16 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Events that were read together."""
 
-    events: Sequence[Event]
+    events: Sequence[FileEvent]
     done: float
     """How much of the file has been read, from 0 to 1; 0 if its size is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedFile:
     """A file that is open, or standard input."""
 
     stream: BufferedIOBase
@@ -88,7 +88,7 @@ class Opened:
     def lines(self) -> Iterator[tuple[list[bytes], float]]:
         """Yield the lines as they arrive, at most as many as fit into a request, with how much has been read."""
         rest, read = b"", 0
-        while part := self.stream.read1(MOST_BYTES):
+        while part := self.stream.read1(MOST_CHUNK_BYTES):
             *lines, rest = (rest + part).split(b"\n")
             read += len(part)
             if lines:
@@ -97,11 +97,13 @@ class Opened:
             yield [rest], 1.0
 
 
-def read_events(opened: Opened, file_format: FileFormat, kinds: Kinds, *, separator: str = ",") -> Iterator[Part]:
+def read_events(
+    opened: OpenedFile, file_format: FileFormat, kinds: Kinds, *, separator: str = ","
+) -> Iterator[FilePart]:
     r"""Yield the events of a file in the order of the file; raises `UnfitFile` where it is not of its format.
 
     >>> text = BytesIO(b"station,t\nhill,21.5\nbay,\n")
-    >>> opened = Opened(stream=text, size=None)
+    >>> opened = OpenedFile(stream=text, size=None)
     >>> [event.text for part in read_events(opened, FileFormat.CSV, {"t": Kind.FLOAT}) for event in part.events]
     [b'{"station":"hill","t":21.5}', b'{"station":"bay"}']
     """
@@ -110,15 +112,15 @@ def read_events(opened: Opened, file_format: FileFormat, kinds: Kinds, *, separa
     return _READERS[file_format](opened)
 
 
-def _json_lines(opened: Opened) -> Iterator[Part]:
+def _json_lines(opened: OpenedFile) -> Iterator[FilePart]:
     number = 0
     for lines, done in opened.lines():
-        events = [Event(f"line {at}", line) for at, line in enumerate(lines, number + 1) if line.strip()]
+        events = [FileEvent(f"line {at}", line) for at, line in enumerate(lines, number + 1) if line.strip()]
         number += len(lines)
-        yield Part(events, done)
+        yield FilePart(events, done)
 
 
-def _json(opened: Opened) -> Iterator[Part]:
+def _json(opened: OpenedFile) -> Iterator[FilePart]:
     """Yield the items of an array; anything else is one event."""
     content = opened.stream.read()
     try:
@@ -129,16 +131,16 @@ def _json(opened: Opened) -> Iterator[Part]:
         raise UnfitFile(f"it is not JSON: {error}") from None
     # In JSON line breaks stand between values only.
     lines = (bytes(text).replace(b"\n", b" ").replace(b"\r", b" ") for text in texts)
-    events = [Event(f"event {number}", line) for number, line in enumerate(lines, 1)]
-    for first in range(0, len(events), MOST_EVENTS):
-        part = events[first : first + MOST_EVENTS]
-        yield Part(part, (first + len(part)) / len(events))
+    events = [FileEvent(f"event {number}", line) for number, line in enumerate(lines, 1)]
+    for first in range(0, len(events), MOST_CHUNK_EVENTS):
+        part = events[first : first + MOST_CHUNK_EVENTS]
+        yield FilePart(part, (first + len(part)) / len(events))
 
 
 class _Texts:
     """The lines of a CSV file as text, and whether more of them have arrived."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedFile) -> None:
         self.waiting = 0
         """The lines that have arrived and were not read yet."""
         self.done = 0.0
@@ -157,12 +159,12 @@ class _Texts:
                     raise UnfitFile(f"line {number}: it is not UTF-8: {error.reason}; save the file as UTF-8") from None
 
 
-def _csv(opened: Opened, kinds: Kinds, separator: str) -> Iterator[Part]:
+def _csv(opened: OpenedFile, kinds: Kinds, separator: str) -> Iterator[FilePart]:
     csv.field_size_limit(_LARGEST_CELL)
     texts = _Texts(opened)
     rows = csv.reader(texts, delimiter=separator, strict=True)
     columns: list[_Column] = []
-    events: list[Event] = []
+    events: list[FileEvent] = []
     try:
         for row in filter(None, rows):
             if columns:
@@ -171,18 +173,18 @@ def _csv(opened: Opened, kinds: Kinds, separator: str) -> Iterator[Part]:
                 columns = _columns(row, kinds)
             # What a slow writer has written does not wait for what comes later.
             if not texts.waiting:
-                yield Part(events, texts.done)
+                yield FilePart(events, texts.done)
                 events = []
     except csv.Error as error:
         raise UnfitFile(f"line {rows.line_num}: it is not CSV: {error}") from None
-    yield Part(events, 1.0)
+    yield FilePart(events, 1.0)
 
 
-def _event(place: str, row: Sequence[str], columns: Sequence[_Column]) -> Event:
+def _event(place: str, row: Sequence[str], columns: Sequence[_Column]) -> FileEvent:
     if len(row) != len(columns):
         raise UnfitFile(f"{place}: it has {len(row)} cells, and the header has {len(columns)}")
     event = {name: read(cell) for (name, read), cell in zip(columns, row, strict=True) if cell}
-    return Event(place, msgspec.json.encode(event))
+    return FileEvent(place, msgspec.json.encode(event))
 
 
 def _columns(names: Sequence[str], kinds: Kinds) -> list[_Column]:
@@ -230,7 +232,7 @@ _CELLS: Mapping[Kind, Callable[[str], Any]] = {
 """What reads a cell of a column of each kind."""
 
 
-def _parquet(opened: Opened) -> Iterator[Part]:
+def _parquet(opened: OpenedFile) -> Iterator[FilePart]:
     # Loading it takes longer than most commands.
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
@@ -239,11 +241,11 @@ def _parquet(opened: Opened) -> Iterator[Part]:
     number = 0
     try:
         with parquet.ParquetFile(stream) as file:
-            for batch in file.iter_batches(batch_size=MOST_EVENTS):
+            for batch in file.iter_batches(batch_size=MOST_CHUNK_EVENTS):
                 rows = _in_microseconds(batch).to_pylist()
-                events = [Event(f"row {at}", _row(at, row)) for at, row in enumerate(rows, number + 1)]
+                events = [FileEvent(f"row {at}", _row(at, row)) for at, row in enumerate(rows, number + 1)]
                 number += len(events)
-                yield Part(events, number / file.metadata.num_rows)
+                yield FilePart(events, number / file.metadata.num_rows)
     except (pa.ArrowException, OSError, OverflowError) as error:
         raise UnfitFile(f"after row {number}: it cannot be read as Parquet: {error}") from None
 
@@ -278,7 +280,7 @@ def _plain(value: Any) -> Any:
             raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
-_READERS: Mapping[FileFormat, Callable[[Opened], Iterator[Part]]] = {
+_READERS: Mapping[FileFormat, Callable[[OpenedFile], Iterator[FilePart]]] = {
     FileFormat.JSONL: _json_lines,
     FileFormat.JSON: _json,
     FileFormat.PARQUET: _parquet,
@@ -286,10 +288,10 @@ _READERS: Mapping[FileFormat, Callable[[Opened], Iterator[Part]]] = {
 
 
 @dataclass(slots=True)
-class Chunk:
+class EventChunk:
     """Events that are sent in one request."""
 
-    events: list[Event]
+    events: list[FileEvent]
     done: float = 0.0
     size: int = 0
 
@@ -298,28 +300,30 @@ class Chunk:
         """The events as JSON lines."""
         return b"\n".join(event.text for event in self.events)
 
-    def is_full_with(self, event: Event) -> bool:
+    def is_full_with(self, event: FileEvent) -> bool:
         """True if the event has no room any more."""
-        return bool(self.events) and (self.size + len(event.text) >= MOST_BYTES or len(self.events) >= MOST_EVENTS)
+        return bool(self.events) and (
+            self.size + len(event.text) >= MOST_CHUNK_BYTES or len(self.events) >= MOST_CHUNK_EVENTS
+        )
 
-    def add(self, event: Event) -> None:
+    def add(self, event: FileEvent) -> None:
         """Add an event."""
         self.events.append(event)
         self.size += len(event.text) + 1
 
 
-def chunks(parts: Iterator[Part], *, skipped: int) -> Iterator[Chunk]:
+def chunks(parts: Iterator[FilePart], *, skipped: int) -> Iterator[EventChunk]:
     """Yield the events in chunks, without the first ones, which were sent before."""
     number = 0
     for part in parts:
-        chunk = Chunk([], part.done)
+        chunk = EventChunk([], part.done)
         for event in part.events:
             number += 1
             if number <= skipped:
                 continue
             if chunk.is_full_with(event):
                 yield chunk
-                chunk = Chunk([], part.done)
+                chunk = EventChunk([], part.done)
             chunk.add(event)
         # The events of a slow writer do not wait until the chunk is full.
         if chunk.events:

@@ -14,7 +14,7 @@ from typing import Any
 from bridge.raw_events import CONVERTED, REST_COLUMN, parsed, rows_in
 from dags import Kind, Schema
 
-MOST_FIELDS = 250
+MOST_DECLARED_FIELDS = 250
 """The fields that a source declares at most."""
 _PREFERRED = (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.TIMESTAMP, Kind.STRING, Kind.JSON)
 """The kinds from narrow to wide."""
@@ -99,9 +99,9 @@ def inferred(events: Sequence[Mapping[str, Any]]) -> Inferred:
             kinds[name] = _kind(present)
             if why := _open(kinds[name], present):
                 undecided.append(Undecided(name, why))
-    if len(kinds) > MOST_FIELDS:
-        often = Counter({name: len(values[name]) for name in kinds}).most_common(MOST_FIELDS)
-        why = f"there are {len(kinds):,} fields; the {MOST_FIELDS} most frequent are declared"
+    if len(kinds) > MOST_DECLARED_FIELDS:
+        often = Counter({name: len(values[name]) for name in kinds}).most_common(MOST_DECLARED_FIELDS)
+        why = f"there are {len(kinds):,} fields; the {MOST_DECLARED_FIELDS} most frequent are declared"
         kinds = {name: kinds[name] for name in sorted(name for name, _ in often)}
         undecided = [one for one in undecided if one.field in kinds or one.field not in values]
         undecided.append(Undecided(None, why))

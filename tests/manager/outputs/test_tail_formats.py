@@ -10,7 +10,7 @@ from hypothesis import given
 
 from manager.exit_codes import ExitCode
 from manager.outputs.commands import CsvLines
-from manager.sources.event_files import FileFormat, Opened, read_events
+from manager.sources.event_files import FileFormat, OpenedFile, read_events
 from tests.manager.client.samples import DETAIL
 from tests.manager.client.scripted_service import lines, ok
 from tests.manager.commands.braid_runner import Braid
@@ -85,6 +85,6 @@ def test_what_a_tail_writes_as_csv_can_be_sent_again(events: list[dict[str, Any]
     plain = [event | ({"at": event["at"].isoformat()} if "at" in event else {}) for event in events]
     writer = CsvLines([*KINDS])
     content = "".join(f"{writer.line(event)}\n" for event in plain).encode()
-    opened = Opened(stream=io.BytesIO(content), size=None)
+    opened = OpenedFile(stream=io.BytesIO(content), size=None)
     texts = [event.text for part in read_events(opened, FileFormat.CSV, KINDS) for event in part.events]
     assert events == taken(texts)

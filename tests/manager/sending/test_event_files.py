@@ -17,7 +17,15 @@ from pyarrow import parquet
 
 from bridge.raw_events import events_in
 from dags import Kind, Schema
-from manager.sources.event_files import MOST_EVENTS, FileFormat, Opened, UnfitFile, chunks, format_of, read_events
+from manager.sources.event_files import (
+    MOST_CHUNK_EVENTS,
+    FileFormat,
+    OpenedFile,
+    UnfitFile,
+    chunks,
+    format_of,
+    read_events,
+)
 
 KINDS = {"n": Kind.INTEGER, "t": Kind.FLOAT, "on": Kind.BOOLEAN, "s": Kind.STRING, "at": Kind.TIMESTAMP, "j": Kind.JSON}
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -40,7 +48,7 @@ EVENTS = st.lists(st.fixed_dictionaries({}, optional=dict(FIELDS)), max_size=6)
 
 def read(content: bytes, file_format: FileFormat, kinds: Mapping[str, Kind] = KINDS, separator: str = ",") -> list[Any]:
     """The texts of the events of a file."""
-    opened = Opened(stream=io.BytesIO(content), size=len(content))
+    opened = OpenedFile(stream=io.BytesIO(content), size=len(content))
     parts = read_events(opened, file_format, kinds, separator=separator)
     return [event.text for part in parts for event in part.events]
 
@@ -146,10 +154,10 @@ def test_cells_of_another_kind_stay_as_they_are() -> None:
 def test_a_file_is_sent_in_chunks_of_bounded_size() -> None:
     """Whatever its format, and whatever of it was sent before."""
     content = b"n\n" + b"".join(b"%d\n" % number for number in range(12_345))
-    opened = Opened(stream=io.BytesIO(content), size=len(content))
+    opened = OpenedFile(stream=io.BytesIO(content), size=len(content))
     made = [*chunks(read_events(opened, FileFormat.CSV, KINDS), skipped=17)]
     assert [*range(17, 12_345)] == [json.loads(event.text)["n"] for chunk in made for event in chunk.events]
-    assert max(len(chunk.events) for chunk in made) <= MOST_EVENTS
+    assert max(len(chunk.events) for chunk in made) <= MOST_CHUNK_EVENTS
     assert [chunk.done for chunk in made] == sorted(chunk.done for chunk in made)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.raw_events import events_in
 from dags import Kind, Schema
-from manager.sources.inference import MOST_FIELDS, inferred
+from manager.sources.inference import MOST_DECLARED_FIELDS, inferred
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 TIMES = st.datetimes().map(lambda at: at.isoformat()) | st.sampled_from(
@@ -85,7 +85,7 @@ def test_a_field_gets_the_narrowest_kind_that_takes_all_values(values: list[Any]
 
 def test_the_most_frequent_fields_are_declared() -> None:
     """If there are more than a source may declare; the rest is still in its events."""
-    events = [{f"f{number}": "x"} for number in range(MOST_FIELDS + 50)] + [{"f299": "y"}, {"f298": "y"}]
+    events = [{f"f{number}": "x"} for number in range(MOST_DECLARED_FIELDS + 50)] + [{"f299": "y"}, {"f298": "y"}]
     schema = inferred(events)
-    assert (MOST_FIELDS, True) == (len(schema.fields), {"f298", "f299"} <= schema.fields.keys())
+    assert (MOST_DECLARED_FIELDS, True) == (len(schema.fields), {"f298", "f299"} <= schema.fields.keys())
     assert ["there are 300 fields; the 250 most frequent are declared"] == [each.why for each in schema.undecided]

@@ -15,7 +15,7 @@ from manager import cli
 from manager.client import Client
 from manager.command import app
 from manager.sources import event_files
-from manager.sources.sending import SendingNote
+from manager.sources.file_sender import SendingNote
 from tests.manager.client.samples import SOURCE
 from tests.manager.client.scripted_service import KEY, URL, refusal
 
@@ -63,7 +63,7 @@ class Sends:
         monkeypatch.setenv("BRAID_URL", URL)
         monkeypatch.setenv("BRAID_KEY", KEY)
         monkeypatch.setattr(cli, "Client", self._client)
-        monkeypatch.setattr(event_files, "MOST_EVENTS", 3)
+        monkeypatch.setattr(event_files, "MOST_CHUNK_EVENTS", 3)
         self.intake = Intake()
 
     def __call__(self, *words: str, typed: bytes | None = None) -> Result:

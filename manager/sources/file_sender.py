@@ -28,9 +28,9 @@ from manager.client.errors import NotDone, Refused
 from manager.client.requests import ONE_TIME_PREFIX
 from manager.sources.event_files import (
     TYPED,
-    Chunk,
+    EventChunk,
     FileFormat,
-    Opened,
+    OpenedFile,
     UnfitFile,
     chunks,
     format_of,
@@ -147,17 +147,17 @@ def send(  # noqa: PLR0913 - each is an argument or option of the command
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Opened]:
+def _opened(path: Path) -> Iterator[OpenedFile]:
     if str(path) == "-":
         # A stream of bytes with a buffer, which its type does not say.
-        yield Opened(stream=cast("BufferedIOBase", sys.stdin.buffer), size=None)
+        yield OpenedFile(stream=cast("BufferedIOBase", sys.stdin.buffer), size=None)
         return
     try:
         stream = path.open("rb")
     except OSError as error:
         raise WrongUsage(f"{path}: {error.strerror}; name a readable file") from None
     with stream:
-        yield Opened(stream=stream, size=path.stat().st_size)
+        yield OpenedFile(stream=stream, size=path.stat().st_size)
 
 
 def _note(client: Client, source: str, file: Path, producer: str | None, *, resume: bool) -> SendingNote | None:
@@ -215,14 +215,14 @@ class _Sender:
         self._producer = producer
         self._there = there
         self._note = note
-        self._chunk = Chunk([])
+        self._chunk = EventChunk([])
 
     @property
     def sent(self) -> int:
         """The events that were sent by now."""
         return self.next - self._there
 
-    def send(self, chunk: Chunk) -> None:
+    def send(self, chunk: EventChunk) -> None:
         """Send a chunk, and note that it was acknowledged."""
         self._chunk = chunk
         if not self.sent:
@@ -272,7 +272,7 @@ class _Sender:
 
 
 @contextmanager
-def _progress(source: str, opened: Opened) -> Iterator[Callable[[float, int], None]]:
+def _progress(source: str, opened: OpenedFile) -> Iterator[Callable[[float, int], None]]:
     """Show on a terminal how much of a file was sent."""
     if not sys.stderr.isatty() or opened.size is None:
         yield lambda _done, _sent: None
@@ -287,7 +287,7 @@ def _progress(source: str, opened: Opened) -> Iterator[Callable[[float, int], No
         yield show
 
 
-def _located(error: NotDone, file: str, chunk: Chunk) -> NotDone:
+def _located(error: NotDone, file: str, chunk: EventChunk) -> NotDone:
     """Return the error with the places in the file instead of those in the chunk."""
     if not isinstance(error, Refused) or not error.errors:
         return error
@@ -296,7 +296,7 @@ def _located(error: NotDone, file: str, chunk: Chunk) -> NotDone:
     return located
 
 
-def _of_file(problem: FieldProblem, file: str, chunk: Chunk) -> FieldProblem:
+def _of_file(problem: FieldProblem, file: str, chunk: EventChunk) -> FieldProblem:
     _, place, *_ = [*problem.pointer.split("/"), ""]
     if not place.isdecimal() or int(place) >= len(chunk.events):
         return problem
