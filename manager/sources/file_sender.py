@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Self, cast
+from typing import Annotated, Self, TextIO, cast
 
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -271,14 +271,19 @@ class _Sender:
             self._note = None
 
 
+def _terminal() -> TextIO:
+    return sys.stderr
+
+
 @contextmanager
 def _progress(source: str, opened: OpenedFile) -> Iterator[Callable[[float, int], None]]:
     """Show on a terminal how much of a file was sent."""
-    if not sys.stderr.isatty() or opened.size is None:
+    terminal = _terminal()
+    if not terminal.isatty() or opened.size is None:
         yield lambda _done, _sent: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Console(file=terminal), transient=True) as progress:
         bar = progress.add_task(f"sending to {source}", total=1.0)
 
         def show(done: float, sent: int) -> None:

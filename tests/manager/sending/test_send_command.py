@@ -1,5 +1,6 @@
 """`braid send`: every event of a file reaches its source once, however often sending is interrupted."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from typer.testing import CliRunner, Result
 from manager import cli
 from manager.client import Client
 from manager.command import app
-from manager.sources import event_files
+from manager.exit_codes import ExitCode
+from manager.sources import event_files, file_sender
 from manager.sources.file_sender import SendingNote
 from tests.manager.client.samples import SOURCE
 from tests.manager.client.scripted_service import KEY, URL, refusal
@@ -242,3 +244,28 @@ def test_standard_input_can_be_csv(sends: Sends) -> None:
     """If the format is given."""
     assert sends("city", "-", "--format", "csv", "--separator", ";", typed=b"n;s\n1;a\n2;b\n").exit_code == 0
     assert [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}] == sends.intake.events
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is shown."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_much_was_sent(sends: Sends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the number of events; nothing of it stays, and standard output has the line alone."""
+    terminal = Terminal()
+    monkeypatch.setattr(file_sender, "_terminal", lambda: terminal)
+    result = sends("city", "street.csv")
+    assert f"sent {LINES} events to city\n" == result.stdout
+    assert "100%" in terminal.getvalue()
+    assert f"{LINES} events to city" in terminal.getvalue()
+
+
+def test_ctrl_c_ends_with_its_exit_code(sends: Sends) -> None:
+    """After it was said how to continue."""
+    sends.intake.fail = crash(4, "before")
+    result = sends("city", "street.csv")
+    assert ExitCode.INTERRUPTED == result.exit_code
+    assert "9 events were sent before this; continue with --resume" in result.stderr
