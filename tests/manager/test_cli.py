@@ -113,7 +113,18 @@ def imported(*words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "submit --help", "submit /dev/null", "list", "tenants --help", "serve --help", "doctor --help"]
+    "words",
+    [
+        "--help",
+        "submit --help",
+        "submit /dev/null",
+        "list",
+        "tenants --help",
+        "serve --help",
+        "doctor --help",
+        "send city /dev/null",
+        "sources propose city/raw",
+    ],
 )
 def test_client_commands_do_not_import_the_service(words: str) -> None:
     """Nor does the help: no Spark, Arrow, web server or database."""

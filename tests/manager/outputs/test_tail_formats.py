@@ -13,8 +13,8 @@ from manager.outputs.commands import CsvLines
 from manager.sources.event_files import FileFormat, OpenedFile, read_events
 from tests.manager.client.samples import DETAIL
 from tests.manager.client.scripted_service import lines, ok
-from tests.manager.commands.braid_runner import Braid
-from tests.manager.sending.test_event_files import EVENTS, KINDS, taken
+from tests.manager.braid_runner import Braid
+from tests.manager.sources.test_event_files import EVENTS, KINDS, taken
 
 OUTPUT: dict[str, Any] = {"sink": "out", "topic": "braid/1/out/school/d1/out"}
 ONE = DETAIL | {"outputs": [OUTPUT]}
