@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from manager.answers.dataflows import DataflowState, OutputEvent
+from manager.answers.sources import ProposalAnswer, ProposalForm
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
 from tests.integration.serving import BOUND, BRAID, Served, counting, passing, serving, street
@@ -173,6 +174,25 @@ def test_a_csv_file_is_resumed_after_it_was_killed(served: Served, tmp_path: Pat
         served.until(lambda: heard.events and heard.events[-1].event["count"] >= many, f"{many} events")
         assert many == heard.events[-1].event["count"]
         client.revoke_source("tables")
+
+
+def test_a_source_is_proposed_by_what_comes_on_its_topic(served: Served) -> None:
+    """A tenant needs no more than its API key, and hears nothing of others."""
+    with served.admit("ovens") as client:
+        answers: list[ProposalAnswer] = []
+        form = ProposalForm(topic="ovens/raw", seconds=3)
+        listening = threading.Thread(target=lambda: answers.append(client.propose_source(form)))
+        listening.start()
+        while listening.is_alive():
+            served.publish("ovens/raw", [{"t": 20.5, "n": 1}, {"at": "2026-03-01T12:00:00Z"}])
+            listening.join(0.05)
+        (answer,) = answers
+        assert answer.events == answer.messages > 2
+        proposed = answer.source.model_dump_json(by_alias=True, exclude_none=True).encode()
+        assert {"at": "timestamp", "n": "integer", "t": "float"} == client.register_source(proposed).fields
+        with pytest.raises(Refused, match="a tenant listens only below its own name"):
+            client.propose_source(ProposalForm(topic="first/raw", seconds=1))
+        client.revoke_source("raw")
 
 
 def test_a_program_that_writes_now_and_then_is_not_waited_for(served: Served) -> None:
