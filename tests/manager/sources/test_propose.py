@@ -5,9 +5,9 @@ from pathlib import Path
 
 from manager.exit_codes import ExitCode
 from manager.rest.examples import BODIES
+from tests.manager.braid_runner import Braid
 from tests.manager.client.samples import SOURCE
 from tests.manager.client.scripted_service import ok
-from tests.manager.braid_runner import Braid
 
 PROPOSAL = BODIES["ProposalAnswer"]
 
