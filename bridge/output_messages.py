@@ -108,6 +108,11 @@ def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
     >>> list(event_texts(pa.record_batch({"t": [21.5, math.nan], "_rest": ['{"unit":"C"}', None]})))
     [b'{"unit":"C","t":21.5}', b'{"t":null}']
     """
+    return map(_json, output_events(events))
+
+
+def output_events(events: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Each event as its tenant sees it, of values that JSON has."""
     # Python's values have no nanoseconds.
     for at, kind in enumerate(events.schema.types):
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
@@ -116,7 +121,7 @@ def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
             events = events.set_column(at, field, events.column(at).cast(fine, safe=False))
     nested = json_columns(events.schema)
     for row in python_rows(events):
-        yield _json(_event(row, nested))
+        yield _event(row, nested)
 
 
 def raw_messages(instance: int, epoch: int, first: int, texts: Iterable[bytes]) -> Iterator[bytes]:

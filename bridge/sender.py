@@ -103,6 +103,10 @@ class PlainMessage(NamedTuple):
     payload: bytes
     done: Callable[[], None]
     """Called once the broker has taken it."""
+    retain: bool = False
+    """Whether the broker keeps it for those who subscribe later."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """User properties, which only MQTT 5 can carry."""
 
 
 class Sender:
@@ -293,7 +297,13 @@ class Sender:
                 # It would be no smaller later, and its batch's record would be kept for it for ever.
                 message.done()
                 continue
-            self._publish(message.topic, message.payload, partial(self._answered_plain, message))
+            self._publish(
+                message.topic,
+                message.payload,
+                partial(self._answered_plain, message),
+                retain=message.retain,
+                properties=message.properties,
+            )
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""
@@ -332,7 +342,15 @@ class Sender:
     def _has_room(self) -> bool:
         return self._unanswered_bytes < self._most_unanswered and self._unanswered < _MOST_UNANSWERED_MESSAGES
 
-    def _publish(self, topic: str, payload: bytes, then: Callable[[str], None]) -> None:
+    def _publish(
+        self,
+        topic: str,
+        payload: bytes,
+        then: Callable[[str], None],
+        *,
+        retain: bool = False,
+        properties: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         """Publish a message, and call `then` in this thread with the broker's refusal; empty if it took it."""
         self._unanswered_bytes += len(payload)
         self._unanswered += 1
@@ -344,7 +362,13 @@ class Sender:
                 self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
             then(refusal)
 
-        self._transport.publish(topic, payload, answered=lambda refusal: self._commands.put(partial(note, refusal)))
+        self._transport.publish(
+            topic,
+            payload,
+            retain=retain,
+            properties=properties,
+            answered=lambda refusal: self._commands.put(partial(note, refusal)),
+        )
 
     def _answered_frame(self, line: ForwardLine, _refusal: str) -> None:
         line.unanswered -= 1

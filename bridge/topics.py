@@ -72,6 +72,20 @@ def output(tenant: str, dataflow: str, sink: str) -> str:
     return f"{ROOT}/out/{tenant}/{dataflow}/{sink}"
 
 
+def formatted_output(tenant: str, dataflow: str, sink: str, kind: str) -> str:
+    """The topic of an output's events in another format than envelopes, if it has no topic of its own.
+
+    >>> formatted_output("ann", "d-1", "averages", "plain")
+    'braid/1/out/ann/d-1/averages/plain'
+    """
+    return f"{output(tenant, dataflow, sink)}/{kind}"
+
+
+def left_out(tenant: str, dataflow: str, sink: str) -> str:
+    """The topic of notices about events that the format of an output cannot say."""
+    return f"{output(tenant, dataflow, sink)}/left-out"
+
+
 def host(name: str, what: str) -> str:
     """A host's topic for its orders, its status, or who carries it."""
     return f"{ROOT}/hosts/{name}/{what}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from dags.outputs import OutputSettings
 from dags.schema import Kind
 from dags.task_type import AnyTaskType, Effect, Schemas, State
 
@@ -208,6 +209,8 @@ class Dataflow:
     """The ids of the document's sinks, sorted."""
     parts: tuple[tuple[int, ...], ...]
     """The sources of each connected part."""
+    outputs: dict[str, OutputSettings] = field(default_factory=dict)
+    """How sinks are delivered, by id, if not as always. It is no part of what they compute."""
 
     @property
     def streams(self) -> int:

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import networkx as nx
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bridge import Rate, Replay, Timer
 from dags import Kind, Schema
 from dags.dataflow import DividedBy
+from dags.outputs import OutputSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,13 +292,22 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The events of a sink, delivered to one dataflow's own topic."""
+    """The events of a sink, delivered to one dataflow's own topic, and besides as its output is set."""
 
     instance: int
     tenant: str
     dataflow: str
     sink: str
     epoch: int = 1
+    output: OutputSettings | None = None
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans with nothing set are written as before there were settings."""
+        written: dict[str, Any] = handler(self)
+        if self.output is None:
+            del written["output"]
+        return written
 
     @property
     def origin(self) -> Port:

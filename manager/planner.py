@@ -162,6 +162,7 @@ class Planner:
                         dataflow=public_id(dataflow),
                         sink=sink,
                         epoch=self.epochs.get(Delivered(dataflow, sink), 1),
+                        output=submitted.outputs.get(sink),
                     )
 
 

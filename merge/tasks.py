@@ -6,7 +6,7 @@ feeds. Sources, steps and outputs are counted apart, because they cost too unlik
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NewType
@@ -15,6 +15,7 @@ import networkx as nx
 
 from dags import AnyTaskType, Config, Dataflow, Input, JsonField, Key, Task, config_in
 from dags.dataflow import TaskKeeping
+from dags.outputs import OutputSettings
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""
@@ -85,6 +86,8 @@ class Submitted:
     sinks: tuple[str, ...]
     parts: tuple[tuple[Instance, ...], ...]
     """For each connected part, its running sources."""
+    outputs: Mapping[str, OutputSettings] = field(default_factory=dict)
+    """How sinks are delivered, by id, if not as always."""
 
     @classmethod
     def of(cls, dataflow: Dataflow, places: Sequence[Instance]) -> "Submitted":
@@ -97,6 +100,7 @@ class Submitted:
             instances=tuple(places[place] for place in dataflow.places.values()),
             sinks=dataflow.sinks,
             parts=tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts),
+            outputs=dataflow.outputs,
         )
 
     @property

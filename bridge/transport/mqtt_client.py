@@ -225,9 +225,12 @@ class MqttClient:
         payload: bytes,
         *,
         retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
         answered: Callable[[str], None] = lambda _refusal: None,
     ) -> None:
         """Send a message; it is kept, over reconnects too, until the broker has answered.
+
+        `properties` are user properties; MQTT 3.1.1 has none, and leaves them out.
 
         `answered` gets the broker's reason to refuse the message; empty if it took it. It is called in the client's
         thread, or before this returns, so it must only hand on.
@@ -237,8 +240,9 @@ class MqttClient:
             note_failed(f"topic {topic}", ValueError(refusal))
             answered(refusal)
             return
+        written = self._user_properties(properties)
         for _ in range(PACKET_IDS):
-            published = self._client.publish(topic, payload, qos=1, retain=retain)
+            published = self._client.publish(topic, payload, qos=1, retain=retain, properties=written)
             # Message ids are used in turn, and one may still be in use. Without a connection the message waits.
             if published.rc is not MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
                 break
@@ -246,6 +250,13 @@ class MqttClient:
             most = f"{PACKET_IDS:,} messages"
             raise RuntimeError(f"{most} wait for the broker at {self._address}; wait until it has answered")
         self._answers.expect(published.mid, answered)
+
+    def _user_properties(self, named: Sequence[tuple[str, str]]) -> Properties | None:
+        if not named or self._protocol is not MQTTProtocolVersion.MQTTv5:
+            return None
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho ships it without types
+        properties.UserProperty = list(named)
+        return properties
 
     def _session(self) -> dict[str, Any]:
         """The session settings of a connect; MQTT 3.1.1 has them when the client is made."""

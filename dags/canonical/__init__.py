@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dags.canonical.draft import Accepted, DraftDocument, accept
 from dags.canonical.signatures import SCHEME, collapse, confine, settle_scopes, sign
 from dags.canonical.streams import check_fields, check_shape, join_streams
-from dags.canonical.tasks import fill_configs, find_sources, find_types
+from dags.canonical.tasks import fill_configs, find_sources, find_types, own_topics
 from dags.dataflow import Dataflow, Scope
 from dags.document import read
 from dags.schema import Source
@@ -20,6 +20,7 @@ from dags.task_type import Catalogue
 DRAFT_CHECKS: tuple[Callable[[DraftDocument], DraftDocument], ...] = (
     find_types,
     fill_configs,
+    own_topics,
     find_sources,
     join_streams,
     check_shape,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dags.config import Config
 from dags.dataflow import JsonField, Scope, TaskKeeping
 from dags.document import Reading
+from dags.outputs import DeliveringConfig, OutputSettings
 from dags.problems import InvalidDocument, Problem
 from dags.schema import Source
 from dags.task_type import AnyTaskType, Catalogue, Schemas
@@ -69,6 +70,8 @@ class Accepted:
     order: tuple[int, ...]
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
     schemas: Mapping[int, Schemas] = field(default_factory=dict)
+    outputs: Mapping[str, OutputSettings] = field(default_factory=dict)
+    """How outputs are delivered, by id, if not as always."""
     histories: Mapping[str, Scope] = field(default_factory=dict)
     """The scopes of tasks with a history of their own, by id."""
     scopes: tuple[Scope | None, ...] = ()
@@ -99,4 +102,9 @@ def accept(draft: DraftDocument) -> Accepted:
         order=draft.order,
         json_fields=draft.json_fields,
         schemas=draft.schemas,
+        outputs={
+            form.id: settings
+            for form, config in zip(forms, draft.configs, strict=True)
+            if isinstance(config, DeliveringConfig) and (settings := config.settings) is not None
+        },
     )

@@ -140,6 +140,7 @@ def collapse(accepted: Accepted) -> Dataflow:
         tasks=tasks,
         places=dict(places),
         sinks=tuple(name for name, place in places if tasks[place].type.is_sink),
+        outputs=dict(accepted.outputs),
         parts=_parts(tasks),
     )
 

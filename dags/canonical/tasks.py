@@ -17,6 +17,7 @@ from dags.canonical.draft import DraftDocument
 from dags.config import Config, NamesSource
 from dags.dataflow import TaskKeeping
 from dags.json_text import LARGEST_INTEGER, describe_error, place_in_config
+from dags.outputs import DeliveringConfig
 from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, problem_at, quoted, suggestion
 from dags.schema import Source
 from dags.task_type import AnyTaskType, Unsuitable
@@ -196,6 +197,27 @@ def _config_problem(task: int, given: Any, kind: AnyTaskType, detail: ErrorDetai
     # The known fields are those of the config itself; they are unknown for nested objects.
     fields = kind.config.model_fields.items() if len(within) == 1 else ()
     return problem_at(*describe_error(detail, [field.alias or name for name, field in fields]), *place)
+
+
+def own_topics(draft: DraftDocument) -> DraftDocument:
+    """Refuse outputs on topics that do not begin with the tenant's name.
+
+    >>> own_topics(fill_configs(find_types(draft("s:source > k:sink")))).problems
+    ()
+    """
+    problems = (
+        problem_at(
+            "foreign-topic",
+            f"the topic {quoted(config.topic)} is not yours",
+            f"choose one that begins with {draft.tenant}/",
+            *config_place(i, "topic"),
+        )
+        for i, config in enumerate(draft.configs)
+        if isinstance(config, DeliveringConfig)
+        and config.topic is not None
+        and not config.topic.startswith(f"{draft.tenant}/")
+    )
+    return replace(draft, problems=(*draft.problems, *problems))
 
 
 def find_sources(draft: DraftDocument) -> DraftDocument:

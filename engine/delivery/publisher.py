@@ -2,6 +2,9 @@
 
 The broker confirms each message. Only then does its batch count as sent, and its latency is noted. The recent outputs
 are read from the job's records and not from the broker: at least the last batches are there, and often more.
+
+Every output leaves as envelopes on the topic that Braid gives it: whoever counts reads those. Its tenant may have it in
+another format besides, or on a topic of its own.
 """
 
 from collections import deque
@@ -14,9 +17,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import topics
+from bridge.output_formats import Line, Unsayable, formatted, left_out_message
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.sender import PlainMessage, Sender
 from bridge.wire import Birth, part_of
+from dags.outputs import EnvelopeOutput, OutputFormat, OutputSettings, PlainOutput
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
 from engine.records.files import DAMAGE
@@ -25,6 +30,7 @@ from engine.records.record import Dead, EmittedEvents
 from engine.records.store import RecordStore
 from engine.side_effect import MESSAGES
 
+_AS_ALWAYS = OutputSettings()
 RUNS = 1 << 32
 """The number of starts of a job within one epoch of a plan."""
 
@@ -32,6 +38,10 @@ RUNS = 1 << 32
 def run_epoch(epoch: int, run: int) -> int:
     """The epoch on the wire: it rises with the epoch of the plan and with each start of the job."""
     return epoch * RUNS + run
+
+
+_MESSAGE_OVERHEAD = 500
+"""The bytes that a message of one event takes in memory beside its text, which may be shorter than that."""
 
 
 class _Sent(NamedTuple):
@@ -84,8 +94,14 @@ class JobPublisher:
                 shared = deliveries.get(emitted.origin, [])
                 # Once for all tenants that share the output.
                 texts = [*event_texts(emitted.events)] if shared else []
+                lines: dict[OutputFormat, Sequence[Line]] = {PlainOutput(): texts}
                 for delivery in shared:
-                    self._deliver(batch, delivery, emitted, texts)
+                    settings = delivery.output or _AS_ALWAYS
+                    self._deliver(batch, delivery, settings, emitted, texts)
+                    if not isinstance(settings.format, EnvelopeOutput):
+                        if settings.format not in lines:
+                            lines[settings.format] = [*formatted(settings.format, emitted.events)]
+                        self._deliver_lines(batch, delivery, settings, emitted, lines[settings.format], texts)
         self._send_collected()
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
@@ -106,14 +122,54 @@ class JobPublisher:
             first += parked.events.num_rows
         self._send_collected()
 
-    def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, texts: Sequence[bytes]) -> None:
+    def _deliver(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and its events in two forms
+        self,
+        batch: int,
+        delivery: Delivery,
+        settings: OutputSettings,
+        emitted: EmittedEvents,
+        texts: Sequence[bytes],
+    ) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
+        enveloped = isinstance(settings.format, EnvelopeOutput)
+        own_topic = settings.topic if enveloped else None
+        retain = enveloped and settings.retain
         messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, texts)
         # Each with the number of the first event of the next.
         for (first, payload), (end, _) in pairwise(chain(messages, [(emitted.first + emitted.count, b"")])):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
-            self._collect(topic, payload, _Sent(batch, len(payload), output, births))
+            sent = _Sent(batch, len(payload), output, births)
+            self._collect(topic, payload, sent, retain=retain and own_topic is None)
+            if own_topic is not None:
+                self._collect(own_topic, payload, _Sent(batch, len(payload), DataflowOutput(), ()), retain=retain)
+
+    def _deliver_lines(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and its events in three forms
+        self,
+        batch: int,
+        delivery: Delivery,
+        settings: OutputSettings,
+        emitted: EmittedEvents,
+        lines: Sequence[Line],
+        texts: Sequence[bytes],
+    ) -> None:
+        """Send each event as one message, and one notice for all that the format cannot say."""
+        owner = delivery.tenant, delivery.dataflow, delivery.sink
+        topic = settings.topic or topics.formatted_output(*owner, settings.format.kind)
+        common = (("stream", delivery.sink), ("epoch", str(run_epoch(delivery.epoch, self._run))))
+        missed: list[tuple[int, Unsayable]] = []
+        for number, line in enumerate(lines, emitted.first):
+            if isinstance(line, Unsayable):
+                missed.append((number, line))
+            else:
+                sent = _Sent(batch, len(line) + _MESSAGE_OVERHEAD, DataflowOutput(), ())
+                properties = (*common, ("number", str(number)))
+                self._collect(topic, line, sent, retain=settings.retain, properties=properties)
+        if missed:
+            number, unsayable = missed[0]
+            event = texts[number - emitted.first]
+            notice = left_out_message(delivery.sink, batch, len(missed), number, unsayable.reason, event)
+            self._collect(topics.left_out(*owner), notice, _Sent(batch, len(notice), DataflowOutput(), ()))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
         rows = enumerate(zip(messages.column("topic").to_pylist(), messages.column("event").to_pylist(), strict=True))
@@ -125,10 +181,18 @@ class JobPublisher:
                 # If it takes several messages, the first counts for all events.
                 births = ()
 
-    def _collect(self, topic: str, payload: bytes, sent: _Sent) -> None:
+    def _collect(
+        self,
+        topic: str,
+        payload: bytes,
+        sent: _Sent,
+        *,
+        retain: bool = False,
+        properties: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         self._unsent[sent.batch] = self._unsent.get(sent.batch, 0) + 1
         self.waiting_bytes += sent.size
-        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent)))
+        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent), retain, properties))
 
     def _send_collected(self) -> None:
         if self._collected:

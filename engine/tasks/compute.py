@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from dags import Config, FieldFates, Kind, Namespace, NamesSource, Ports, Schema, Schemas, State, StateFate, TaskType
+from dags.outputs import DeliveringConfig, fields_delivered
 from dags.task_type import MOST_PORTS, sets_nothing
 
 _SOURCE = TaskType(
@@ -16,14 +17,15 @@ _SOURCE = TaskType(
 )
 
 
-class OutputConfig(Config):
-    """No settings: the topic follows from the dataflow and the task's id."""
+class OutputConfig(DeliveringConfig):
+    """How the events are delivered. It has no effect on sharing."""
 
 
 OUTPUT = TaskType(
     name="output",
     summary="Ends a dataflow: its events are delivered on the dataflow's own topic.",
     config=OutputConfig,
+    reads=fields_delivered,
     sets=sets_nothing,
     outputs=(),
     selectivity="delivers all",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from dags.outputs import EnvelopeOutput, OutputFormat
 from manager.answers.base import Answer, Form
 from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from merge import Basis
@@ -37,10 +38,16 @@ class TaskAnswer(Answer):
 
 
 class OutputAnswer(Answer):
-    """An output: the topic of a sink, and its latency."""
+    """An output: the topics of a sink, and its latency."""
 
     sink: str
     topic: str
+    """The topic of its envelopes."""
+    format: OutputFormat = EnvelopeOutput()
+    """The format of the messages that its document asks for."""
+    retain: bool = False
+    also_on: str | None = None
+    """The topic of these messages, if it is another one."""
     latency_seconds_p50: float | None = None
     """Median age of the events of the last minute when they left, since Braid received the events that caused them.
     None if there were none, or if it is not known."""

@@ -283,6 +283,22 @@ def _digest(sent: bytes, start: Start) -> str:
     return hashlib.sha256(sent if start is Start.LATEST else f"{start} ".encode() + sent).hexdigest()
 
 
+_OF_A_REVISION = (
+    "name",
+    "document",
+    "tasks",
+    "streams",
+    "task_ids",
+    "instances",
+    "started",
+    "sinks",
+    "parts",
+    "sources",
+    "outputs",
+)
+"""The columns of a dataflow that its next revision may change."""
+
+
 def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None:
     """Go on with the next revision of a dataflow, and have its row say so."""
     running = draft.state.running
@@ -295,8 +311,7 @@ def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None
     anew = {sink for sink, instance in before.items() if after.get(sink) != instance}
     row.epochs = row.epochs | {sink: row.epochs.get(sink, 1) + 1 for sink in anew}
     row.revision += 1
-    fields = ("name", "document", "tasks", "streams", "task_ids", "instances", "started", "sinks", "parts", "sources")
-    for name in fields:
+    for name in _OF_A_REVISION:
         setattr(row, name, getattr(made, name))
     row.histories = {
         task: list(scope)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import defer
@@ -15,6 +16,7 @@ from sqlmodel import col
 from adaptation.document_reader import dynamic_in
 from bridge import topics
 from dags import State as Remembers
+from dags.outputs import EnvelopeOutput, OutputSettings
 from engine.delivery.publisher import recent_output
 from engine.records.job_folder import job_folder
 from manager.adaptation.resolver import Resolved, Resolver
@@ -147,6 +149,16 @@ def types_in(document: bytes | str) -> dict[str, str]:
     return {task["id"]: task["type"] for task in json.loads(document)["tasks"]}
 
 
+def _delivered(row: DataflowRow, sink: str) -> dict[str, Any]:
+    """How an output is delivered besides, if it is."""
+    if (written := (row.outputs or {}).get(sink)) is None:
+        return {}
+    settings = OutputSettings.model_validate(written, strict=False)
+    enveloped = isinstance(settings.format, EnvelopeOutput)
+    own = None if enveloped else topics.formatted_output(row.tenant, row.id, sink, settings.format.kind)
+    return {"format": settings.format, "retain": settings.retain, "also_on": settings.topic or own}
+
+
 def _output_answers(row: DataflowRow, standing: Standing, observations: Observations) -> Iterator[OutputAnswer]:
     instances, now = dict(zip(row.task_ids, row.instances, strict=True)), time.monotonic()
     for sink in row.sinks:
@@ -156,6 +168,7 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
         yield OutputAnswer(
             sink=sink,
             topic=topics.output(row.tenant, row.id, sink),
+            **_delivered(row, sink),
             latency_seconds_p50=latency.get("p50"),
             latency_seconds_p99=latency.get("p99"),
         )
@@ -188,6 +201,7 @@ class Dataflows(Base):
         submitted = self._changes.dataflows.submit(
             owner, kept.document, who=caller.who, idempotency_key=idempotency_key, start=start, origin=kept.origin
         )
+        self.admit([submitted])
         return self.submitted(submitted, made)
 
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
@@ -196,7 +210,13 @@ class Dataflows(Base):
         made = self._made(row.tenant, raw, dataflow)
         kept = _kept(raw, made)
         replaced = self._changes.dataflows.replace(dataflow, kept.document, who=caller.who, origin=kept.origin)
+        self.admit([row, replaced])
         return self.submitted(replaced, made)
+
+    def admit(self, rows: Iterable[DataflowRow]) -> None:
+        """Have the broker's access lists follow the topics that outputs have of their own."""
+        if any(row.outputs for row in rows):
+            self._tools.access_changed()
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
@@ -427,6 +447,7 @@ class Bundles(Base):
                 start=start,
             )
         )
+        dataflows.admit(rows)
         return BundleAnswer(dataflows=tuple(map(dataflows.submitted, rows, made)))
 
     def explain(

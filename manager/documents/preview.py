@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bridge.embedded.access import covers
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
 from dags import State as Remembers
@@ -82,7 +83,12 @@ def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> C
 
 
 def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
-    """Refuse a dataflow, of whose document these are the bytes, if events that it publishes would come back to it."""
+    """Refuse a dataflow, of whose document these are the bytes, if events that it publishes would come back to it.
+
+    No output may feed a source, whether or not that leads back to it.
+    """
+    if any(settings.topic for settings in dataflow.outputs.values()):
+        _check_output_topics(dataflow, raw, state)
     own = {
         id_: (dataflow.tasks[place].config["topic"], _read_by(place, dataflow.tasks.__getitem__))
         for id_, place in dataflow.places.items()
@@ -112,6 +118,23 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
                     remedy="publish on the topic of a source that leads back to none of those above this task",
                 )
             )
+    if problems:
+        raise InvalidDataflow(problems)
+
+
+def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
+    fed = [registered.topic for registered in state.sources.values() if registered.topic is not None]
+    topics = {sink: settings.topic for sink, settings in dataflow.outputs.items() if settings.topic is not None}
+    problems = [
+        Problem(
+            pointer=pointer("tasks", at, "config", "topic"),
+            code="source-topic",
+            message=f"the topic {quoted(topic)} feeds a source",
+            remedy="choose another topic; to feed a source, use a task of type mqtt_publish",
+        )
+        for at, task in enumerate(json.loads(raw)["tasks"])
+        if (topic := topics.get(task["id"])) is not None and any(covers(filter_, topic) for filter_ in fed)
+    ]
     if problems:
         raise InvalidDataflow(problems)
 

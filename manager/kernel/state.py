@@ -17,6 +17,7 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 
 from dags import AnyTaskType, Catalogue, Config, Input, JsonField, Key, NamesSource, Scope, TaskType
+from dags.outputs import OutputSettings
 from engine.plan import Plan, SlotState
 from engine.plan_messages import read_plan
 from manager.answers.dataflows import Start
@@ -235,7 +236,7 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
     dags = RunningDags()
     every = table_of(DataflowRow).c
     facts = ("id", "revision", "tenant", "name", "start", "draining")
-    lists = ("task_ids", "instances", "sinks", "parts", "sources", "epochs")
+    lists = ("task_ids", "instances", "sinks", "parts", "sources", "epochs", "outputs")
     wanted = select(*(every[name] for name in facts + lists)).where(every.removed.is_(None))
     for row in session.execute(wanted.order_by(every.number)):
         submitted = Submitted(
@@ -246,6 +247,10 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
             instances=tuple(row.instances),
             sinks=tuple(row.sinks),
             parts=tuple(map(tuple, row.parts)),
+            outputs={
+                sink: OutputSettings.model_validate(settings, strict=False)
+                for sink, settings in (row.outputs or {}).items()
+            },
         )
         running.dataflows[submitted.id] = submitted
         for instance in set(submitted.instances):

@@ -333,7 +333,9 @@ class OutputWatcher:
         wanted = frozenset(topics)
 
         def take(message: Message) -> None:
-            receive(message.topic, message.payload)
+            # What a topic retains is an event of before.
+            if not message.retained:
+                receive(message.topic, message.payload)
             # A broker limits the messages that are not acknowledged.
             line.acknowledge([message.token])
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlmodel import Session, col
 
+from bridge.embedded.access import covers
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Schema, fields_in
 from engine.plan import unfit
@@ -100,6 +101,7 @@ class Sources(Base):
             if topic is not None:
                 self._check_name(topic, row.owner)
                 _check_free(topic, state, row, caller)
+                _check_no_output(topic, state, row, caller)
             return TransitionScope(), None
 
         with self._committer.changing(decide) as (session, draft, *_):
@@ -302,6 +304,19 @@ def _name_of(topic: str, owner: str | None) -> str:
 
 
 _LONGEST_NAME = 128
+
+
+def _check_no_output(topic: str, state: CommittedState, row: SourceRow, caller: Caller) -> None:
+    """Refuse a topic that an output has, without a word about an output of others."""
+    for dataflow in state.running.dataflows.values():
+        for sink, settings in dataflow.outputs.items():
+            if settings.topic is not None and covers(topic, settings.topic):
+                if caller.is_operator or dataflow.tenant == row.owner:
+                    raise Conflict(
+                        f"the output {sink!r} of dataflow {public_id(dataflow.id)!r} has the topic "
+                        f"{settings.topic!r}; choose another topic for the source"
+                    )
+                raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
 
 
 def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Caller) -> None:

@@ -183,6 +183,8 @@ class DataflowRow(SQLModel, table=True):
     sources: list[str] = Field(sa_column=Column(JSON, nullable=False))
     epochs: dict[str, int] = Field(sa_column=Column(JSON, nullable=False))
     """The epoch of each sink whose numbers were restarted: one more than the number of restarts."""
+    outputs: dict[str, dict[str, Any]] | None = Field(default=None, sa_column=Column(JSON(none_as_null=True)))
+    """How sinks are delivered, by id, if not as always; None if all of them are."""
     start: str = Field(default="latest", sa_column_kwargs={"server_default": "latest"})
     """The position in the spools of its sources where it started."""
     histories: dict[str, list[str]] | None = Field(default=None, sa_column=Column(JSON))

@@ -56,10 +56,12 @@ class Grant:
     tenant: str
     writes: tuple[str, ...] = ()
     """The topics that it may publish on: exactly those of its sources."""
+    outputs: tuple[str, ...] = ()
+    """The topics that outputs of its dataflows have of their own."""
 
     def __post_init__(self) -> None:
         _check_tenant(self.tenant)
-        for topic in self.writes:
+        for topic in (*self.writes, *self.outputs):
             check_topic(topic)
 
     @property
@@ -71,23 +73,31 @@ class Grant:
     def reads(self) -> tuple[str, ...]:
         """The topics that it may subscribe to: the outputs of its own dataflows.
 
-        >>> Grant(tenant="ann").reads
-        ('braid/1/out/ann/#',)
+        >>> Grant(tenant="ann", outputs=("ann/averages",)).reads
+        ('braid/1/out/ann/#', 'ann/averages')
         """
-        return (f"{ROOT}/out/{self.tenant}/#",)
+        return (f"{ROOT}/out/{self.tenant}/#", *self.outputs)
 
 
-def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, Grant]:
+def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic], outputs: Iterable[OwnedTopic] = ()) -> dict[str, Grant]:
     """Return the grant of each tenant. Topics of owners that are not tenants are granted to nobody.
 
+    `topics` are those of sources, `outputs` those that outputs have of their own.
+
     >>> grant(["ann"], [OwnedTopic(owner="ann", topic="city/street"), OwnedTopic(owner="bob", topic="city/bridge")])
-    {'ann': Grant(tenant='ann', writes=('city/street',))}
+    {'ann': Grant(tenant='ann', writes=('city/street',), outputs=())}
     """
+    names = sorted(tenants)
+    writes, reads = _by_owner(names, topics), _by_owner(names, outputs)
+    return {tenant: Grant(tenant=tenant, writes=writes[tenant], outputs=reads[tenant]) for tenant in names}
+
+
+def _by_owner(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, tuple[str, ...]]:
     owned: dict[str, set[str]] = {tenant: set() for tenant in tenants}
     for owned_topic in topics:
         if owned_topic.owner in owned:
             owned[owned_topic.owner].add(owned_topic.topic)
-    return {tenant: Grant(tenant=tenant, writes=tuple(sorted(owned[tenant]))) for tenant in sorted(owned)}
+    return {tenant: tuple(sorted(own)) for tenant, own in owned.items()}
 
 
 def access_list(grants: Mapping[str, Grant]) -> str:

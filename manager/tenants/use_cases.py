@@ -31,7 +31,7 @@ from manager.answers.tenants import (
 from manager.kernel.draft import OPERATOR
 from manager.observations.figures import tenant_states
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
-from manager.store.tables import CredentialRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
+from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
 from manager.tenants.quotas import Holding, check_another, quota_use
 from manager.use_case import Base, Caller, Paging, moment, note, operators_only, paged, tenant_row
@@ -94,6 +94,11 @@ MOST_SESSIONS = 100
 """Sessions of one key; with one more, the oldest ends."""
 _KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
 _SESSIONS = table_of(SessionRow).c
+_DATAFLOWS = table_of(DataflowRow).c
+_DELIVERED = select(_DATAFLOWS.tenant, _DATAFLOWS.outputs).where(
+    _DATAFLOWS.removed.is_(None), _DATAFLOWS.outputs.is_not(None)
+)
+"""How the outputs of the dataflows that run are delivered, where that is set, with the tenant of each."""
 _SESSION = (
     select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _TENANTS.requests_per_minute)
     .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
@@ -273,7 +278,13 @@ class Administration(Base):
                 for row in session.scalars(select(SourceRow))
                 if "topic" in row.connection
             ]
-        return grant(tenants, topics)
+            outputs = [
+                OwnedTopic(owner=tenant, topic=settings["topic"])
+                for tenant, outputs_set in session.execute(_DELIVERED)
+                for settings in outputs_set.values()
+                if settings["topic"] is not None
+            ]
+        return grant(tenants, topics, outputs)
 
     def broker_hashes(self) -> dict[str, str]:
         """The hashes of the tenants' broker passwords, by user."""

@@ -1,7 +1,7 @@
 """The sender on the broker's twin, with a real receiver and spool."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -275,9 +275,15 @@ class Broker(MqttClient):
         self.at_once = False
 
     def publish(
-        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = lambda _: None
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+        answered: Callable[[str], None] = lambda _: None,
     ) -> None:
-        assert not retain
+        assert (False, ()) == (retain, properties)
         self.published.append((topic, payload, answered))
         if self.at_once:
             answered("")

@@ -76,7 +76,7 @@ class Sender(BridgeSender):
         return self.confirmed.get(stream, NO_RECORD_NEEDED)
 
     def send(self, *messages: PlainMessage) -> None:
-        self.plain += [Plain(topic, json.loads(payload), done) for topic, payload, done in messages]
+        self.plain += [Plain(sent.topic, json.loads(sent.payload), sent.done) for sent in messages]
 
     def answer(self) -> None:
         """Confirm every waiting message."""

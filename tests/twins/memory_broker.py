@@ -5,7 +5,7 @@ gives packet ids in turn, and delivers again with the same id, marked.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -187,9 +187,10 @@ class MemoryClient(MqttClient):
         payload: bytes,
         *,
         retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
         answered: Callable[[str], None] = lambda _refusal: None,
     ) -> None:
-        """Send a message. Without a connection it waits."""
+        """Send a message. Without a connection it waits. Nobody here reads its properties."""
         with self._broker.lock:
             if self._kept.client is self:
                 self._broker.publish(topic, payload, retain=retain)

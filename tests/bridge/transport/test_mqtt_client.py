@@ -247,8 +247,8 @@ class Paho:
         self.in_use = in_use
         self.mid = 0
 
-    def publish(self, _topic: str, _payload: bytes, *, qos: int, retain: bool) -> Any:
-        assert (1, False) == (qos, retain)
+    def publish(self, _topic: str, _payload: bytes, *, qos: int, retain: bool, properties: Any) -> Any:
+        assert (1, False, None) == (qos, retain, properties)
         self.mid += 1
         if self.mid <= self.in_use:
             return SimpleNamespace(rc=MQTTErrorCode.MQTT_ERR_QUEUE_SIZE, mid=self.mid)

@@ -1,0 +1,119 @@
+"""The settings of outputs: formats and topics in which the events of a sink are delivered besides their envelopes.
+
+None of it is part of what a task computes. It is never signed, so equal outputs with different settings are one task.
+A further format is a record here, and a row in the table of `bridge.output_formats`.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer
+
+from dags.config import Config
+from dags.schema import Kind
+from dags.task_type import Read
+
+_FieldName = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+_MOST_NAMED = 250
+OutputTopic = Annotated[
+    str, StringConstraints(min_length=3, max_length=300, pattern=r"^[a-z0-9-]+(/[\w.:@~-]+)+$", strict=True)
+]
+"""A topic below a tenant's name. Its levels have letters, digits and `_.:@~-`, which every broker takes."""
+
+
+class EnvelopeOutput(Config):
+    """Messages of several events as JSON, with the output's name, an epoch and the number of the first."""
+
+    kind: Literal["envelope"] = "envelope"
+
+
+class PlainOutput(Config):
+    """A message for each event, as JSON."""
+
+    kind: Literal["plain"] = "plain"
+
+
+class CsvOutput(Config):
+    """A message for each event, as a line of CSV without a header."""
+
+    kind: Literal["csv"] = "csv"
+    # Not strict, because JSON has no tuples.
+    columns: Annotated[tuple[_FieldName, ...], Field(max_length=_MOST_NAMED, strict=False)] = ()
+    """The fields of a line, in order; if none are named, all declared ones, sorted by name."""
+    separator: Literal[",", ";", "|", "\t"] = ","
+    """The character between two values."""
+
+
+class InfluxOutput(Config):
+    """A message for each event, as a line of InfluxDB's line protocol."""
+
+    kind: Literal["influx"] = "influx"
+    measurement: Annotated[
+        str, StringConstraints(max_length=200, pattern=r"^[^_#\\\s\x00-\x1f\x7f][^\\\x00-\x1f\x7f]*$")
+    ]
+    """The measurement of every line."""
+    tags: Annotated[tuple[_FieldName, ...], Field(max_length=_MOST_NAMED, strict=False)] = ()
+    """The fields that become tags."""
+    time: _FieldName | None = None
+    """The timestamp that is the time of the line; without it, lines have no time."""
+
+
+def _in_full(given: Any) -> Any:
+    return {"kind": given} if isinstance(given, str) else given
+
+
+OutputFormat: TypeAlias = Annotated[
+    EnvelopeOutput | PlainOutput | CsvOutput | InfluxOutput, Field(discriminator="kind"), BeforeValidator(_in_full)
+]
+
+
+class OutputSettings(Config):
+    """The way in which one output is delivered, besides its envelopes on the topic that Braid gives it."""
+
+    format: OutputFormat = EnvelopeOutput()
+    """The format of its messages; its kind alone is short for a format without settings."""
+    retain: bool = False
+    """Whether the broker keeps the newest message for those who subscribe later."""
+    topic: OutputTopic | None = None
+    """A topic of its own, which begins with the tenant's name and a slash."""
+
+
+class DeliveringConfig(OutputSettings):
+    """The base of an output type's config. What is canonical of it, and signed, leaves out how it is delivered."""
+
+    @property
+    def settings(self) -> OutputSettings | None:
+        """How it is delivered; None if as always."""
+        settings = OutputSettings(format=self.format, retain=self.retain, topic=self.topic)
+        return None if settings == OutputSettings() else settings
+
+    @model_serializer(mode="wrap")
+    def _computed(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name not in OutputSettings.model_fields}
+
+
+_AS_TAG = frozenset({Kind.STRING, Kind.INTEGER, Kind.BOOLEAN})
+_AS_TIME = frozenset({Kind.TIMESTAMP})
+
+
+def fields_delivered(config: DeliveringConfig) -> tuple[Read, ...]:
+    """The fields that the format names, so that a document with others is refused.
+
+    >>> fields_delivered(DeliveringConfig(format=InfluxOutput(measurement="weather", time="at")))
+    (Read(at='format/time', field='at', kinds=frozenset({<Kind.TIMESTAMP: 'timestamp'>}), port='in'),)
+    """
+    return tuple(_named(config.format))
+
+
+def _named(chosen: OutputFormat) -> Iterator[Read]:
+    match chosen:
+        case CsvOutput(columns=columns):
+            for at, column in enumerate(columns):
+                yield Read(at=f"format/columns/{at}", field=column)
+        case InfluxOutput(tags=tags, time=time):
+            for at, tag in enumerate(tags):
+                yield Read(at=f"format/tags/{at}", field=tag, kinds=_AS_TAG)
+            if time is not None:
+                yield Read(at="format/time", field=time, kinds=_AS_TIME)
+        case _:
+            pass
