@@ -96,12 +96,12 @@ class JobPublisher:
                 texts = [*event_texts(emitted.events)] if shared else []
                 lines: dict[OutputFormat, Sequence[Line]] = {PlainOutput(): texts}
                 for delivery in shared:
-                    settings = delivery.output or _AS_ALWAYS
-                    self._deliver(batch, delivery, settings, emitted, texts)
-                    if not isinstance(settings.format, EnvelopeOutput):
-                        if settings.format not in lines:
-                            lines[settings.format] = [*formatted(settings.format, emitted.events)]
-                        self._deliver_lines(batch, delivery, settings, emitted, lines[settings.format], texts)
+                    self._deliver(batch, delivery, emitted, texts)
+                    chosen = (delivery.output or _AS_ALWAYS).format
+                    if not isinstance(chosen, EnvelopeOutput):
+                        if chosen not in lines:
+                            lines[chosen] = [*formatted(chosen, emitted.events)]
+                        self._deliver_lines(batch, delivery, emitted, lines[chosen], texts)
         self._send_collected()
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
@@ -122,14 +122,8 @@ class JobPublisher:
             first += parked.events.num_rows
         self._send_collected()
 
-    def _deliver(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and its events in two forms
-        self,
-        batch: int,
-        delivery: Delivery,
-        settings: OutputSettings,
-        emitted: EmittedEvents,
-        texts: Sequence[bytes],
-    ) -> None:
+    def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, texts: Sequence[bytes]) -> None:
+        settings = delivery.output or _AS_ALWAYS
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
         enveloped = isinstance(settings.format, EnvelopeOutput)
@@ -144,16 +138,11 @@ class JobPublisher:
             if own_topic is not None:
                 self._collect(own_topic, payload, _Sent(batch, len(payload), DataflowOutput(), ()), retain=retain)
 
-    def _deliver_lines(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and its events in three forms
-        self,
-        batch: int,
-        delivery: Delivery,
-        settings: OutputSettings,
-        emitted: EmittedEvents,
-        lines: Sequence[Line],
-        texts: Sequence[bytes],
+    def _deliver_lines(
+        self, batch: int, delivery: Delivery, emitted: EmittedEvents, lines: Sequence[Line], texts: Sequence[bytes]
     ) -> None:
         """Send each event as one message, and one notice for all that the format cannot say."""
+        settings = delivery.output or _AS_ALWAYS
         owner = delivery.tenant, delivery.dataflow, delivery.sink
         topic = settings.topic or topics.formatted_output(*owner, settings.format.kind)
         common = (("stream", delivery.sink), ("epoch", str(run_epoch(delivery.epoch, self._run))))
@@ -166,9 +155,7 @@ class JobPublisher:
                 properties = (*common, ("number", str(number)))
                 self._collect(topic, line, sent, retain=settings.retain, properties=properties)
         if missed:
-            number, unsayable = missed[0]
-            event = texts[number - emitted.first]
-            notice = left_out_message(delivery.sink, batch, len(missed), number, unsayable.reason, event)
+            notice = left_out_message(delivery.sink, batch, missed, texts[missed[0][0] - emitted.first])
             self._collect(topics.left_out(*owner), notice, _Sent(batch, len(notice), DataflowOutput(), ()))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bridge.embedded.access import covers
+from bridge.topics import ROOT
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
 from dags import State as Remembers
@@ -122,19 +123,25 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
         raise InvalidDataflow(problems)
 
 
+_OWN = f"{ROOT.partition('/')[0]}/"
+
+
 def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
     fed = [registered.topic for registered in state.sources.values() if registered.topic is not None]
     topics = {sink: settings.topic for sink, settings in dataflow.outputs.items() if settings.topic is not None}
-    problems = [
-        Problem(
-            pointer=pointer("tasks", at, "config", "topic"),
-            code="source-topic",
-            message=f"the topic {quoted(topic)} feeds a source",
-            remedy="choose another topic; to feed a source, use a task of type mqtt_publish",
-        )
-        for at, task in enumerate(json.loads(raw)["tasks"])
-        if (topic := topics.get(task["id"])) is not None and any(covers(filter_, topic) for filter_ in fed)
-    ]
+    problems = []
+    for at, task in enumerate(json.loads(raw)["tasks"]):
+        if (topic := topics.get(task["id"])) is None:
+            continue
+        place = pointer("tasks", at, "config", "topic")
+        if any(covers(topic_filter, topic) for topic_filter in fed):
+            message = f"the topic {quoted(topic)} feeds a source"
+            remedy = "choose another topic; to feed a source, use a task of type mqtt_publish"
+            problems.append(Problem(pointer=place, code="source-topic", message=message, remedy=remedy))
+        if topic.startswith(_OWN):
+            # A tenant may have this name.
+            message, remedy = f"the topic {quoted(topic)} is one of Braid's own", "leave the topic out"
+            problems.append(Problem(pointer=place, code="unfit-topic", message=message, remedy=remedy))
     if problems:
         raise InvalidDataflow(problems)
 

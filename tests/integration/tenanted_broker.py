@@ -132,12 +132,15 @@ class TenantedBroker:
             host=entrance.host, port=entrance.port, user=user_of(tenant), password=password or SECRETS[tenant]
         )
 
-    def admit(self, *tenants: str, sources: dict[str, str] | None = None) -> None:
+    def admit(
+        self, *tenants: str, sources: dict[str, str] | None = None, outputs: dict[str, str] | None = None
+    ) -> None:
         """Have these be all tenants, and return once the broker knows."""
         fence = f"fence-{next(self._fences)}"
         owned = [OwnedTopic(owner=owner, topic=topic) for owner, topic in (sources or SOURCES).items()]
+        delivered = [OwnedTopic(owner=owner, topic=topic) for owner, topic in (outputs or {}).items()]
         known = {user_of(each): self.hashes[user_of(each)] for each in tenants}
-        self._keeper.keep(grant([*tenants, fence], owned), {**known, user_of(fence): hashed("a fence")})
+        self._keeper.keep(grant([*tenants, fence], owned, delivered), {**known, user_of(fence): hashed("a fence")})
         self.await_let_in(self.address(fence, "a fence"))
 
     def await_let_in(self, address: Address) -> None:

@@ -187,7 +187,7 @@ class MemoryClient(MqttClient):
         payload: bytes,
         *,
         retain: bool = False,
-        properties: Sequence[tuple[str, str]] = (),
+        properties: Sequence[tuple[str, str]] = (),  # noqa: ARG002 - nobody here reads them
         answered: Callable[[str], None] = lambda _refusal: None,
     ) -> None:
         """Send a message. Without a connection it waits. Nobody here reads its properties."""
