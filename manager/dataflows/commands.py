@@ -192,5 +192,9 @@ def _given_up(answer: DataflowDetail) -> Iterator[str]:
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
-    rows = ((out.sink, out.topic, slashed(out.latency_seconds_p50, out.latency_seconds_p99)) for out in outputs)
+    # An output in another format has its envelopes beside that.
+    rows = (
+        (out.sink, out.also_on or out.topic, slashed(out.latency_seconds_p50, out.latency_seconds_p99))
+        for out in outputs
+    )
     return table("sink", "topic", "latency s p50/p99", rows=rows, empty="no outputs")

@@ -21,6 +21,7 @@ from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamFor
 from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
 from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
+from engine.tasks.compute import OUTPUT
 from manager.overview import metrics
 from manager.rest.metrics import METRICS
 from merge.placement.strategies import STRATEGIES
@@ -165,7 +166,7 @@ def fails(_config: Config) -> tuple[Read, ...]:
     raise ZeroDivisionError
 
 
-CATALOGUE = Catalogue.of([*TYPES, TaskType(name="broken", config=NoConfig, reads=fails)])
+CATALOGUE = Catalogue.of([*TYPES, OUTPUT, TaskType(name="broken", config=NoConfig, reads=fails)])
 WORDS = Source(name="words", owner="ann", schema=Schema.of(value=Kind.STRING))
 WIDE = Source(name="wide", owner="ann", schema=Schema.of({f"f{i}": Kind.JSON for i in range(1_001)}))
 
@@ -180,6 +181,7 @@ TWO = "s:source > k:sink"
 PROVOKED: dict[str, str | bytes] = {
     "cycle": line("s:source > a:map > b:map > a > k:sink"),
     "document-too-large": " " * (MOST_DOCUMENT_BYTES + 1),
+    "foreign-topic": line("s:source > k:output{'topic': 'bob/averages'}"),
     "fruitless-task": line("s:source > a:map s > k:sink"),
     "integer-too-large": line("s:source > a:map{'add': 9007199254740993} > k:sink"),
     "lone-surrogate": line(TWO, name="\ud800"),

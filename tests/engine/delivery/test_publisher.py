@@ -2,15 +2,20 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Item, Spool
+from bridge.sender import PlainMessage
 from bridge.spools.log import packed
 from bridge.wire import MOST_MESSAGE_BYTES, UNKNOWN_BIRTH, Birth
+from dags.outputs import OutputSettings
 from engine.behaviour import installed_behaviours
 from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
 from engine.delivery.publisher import RUNS, JobPublisher, recent_output
@@ -68,6 +73,57 @@ def test_each_event_counts_once_for_each_output_when_the_broker_has_it() -> None
     assert [report.all] * 2 == [sinks["s"] for sinks in report.outputs.values()]
     assert (True, True) == (is_about(1.0, report.all["p50"]), is_about(100.0, report.all["p99"]))
     assert (0, 1) == (publishing.waiting_bytes, publishing.first_unsent(1))
+
+
+def set_as(**settings: Any) -> Plan:
+    """A plan with two deliveries of one task, of which the second is set otherwise."""
+    first, second = PLAN.deliveries
+    return replace(PLAN, deliveries=(first, replace(second, output=OutputSettings.model_validate(settings))))
+
+
+def test_other_formats_leave_beside_the_envelopes() -> None:
+    """Each event is a message with its number; what a format cannot say is told once for the batch, with its number."""
+    sent: list[PlainMessage] = []
+    sender = Sender()
+    sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
+    publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
+    events = pa.record_batch({"t": [21.5, None, 7.0, None]})
+    influx = {"kind": "influx", "measurement": "warm"}
+    plan = set_as(format=influx, topic="ann/warm", retain=True)
+    publishing.publish(3, plan, [EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0, 4),))])
+    within = "braid/1/out/ann/e/s"
+    assert ["braid/1/out/ann/d/s", within, "ann/warm", "ann/warm", f"{within}/left-out"] == [
+        message.topic for message in sent
+    ]
+    assert [(b"warm t=21.5", "5"), (b"warm t=7.0", "7")] == [
+        (message.payload, dict(message.properties)["number"]) for message in sent[2:4]
+    ]
+    assert {"stream": "s", "epoch": str(json.loads(sent[1].payload)["epoch"]), "number": "5"} == dict(
+        sent[2].properties
+    )
+    notice = json.loads(sent[4].payload)
+    assert (3, 2, 6, {"t": None}) == (notice["batch"], notice["count"], notice["number"], notice["event"])
+    assert [False, False, True, True, False] == [message.retain for message in sent]
+    for message in sent:
+        message.done()
+    publishing.settle()
+    assert (0, 4) == (publishing.waiting_bytes, publishing.first_unsent(4))
+    assert ["d", "e"] == list(publishing.latencies.report(NOW).outputs)
+
+
+@pytest.mark.parametrize("topic", [None, "ann/copies"])
+def test_envelopes_are_retained_on_the_topic_that_was_chosen(topic: str | None) -> None:
+    """With a topic of its own, an output's envelopes leave on both, and that one retains them."""
+    sent: list[PlainMessage] = []
+    sender = Sender()
+    sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
+    events = pa.record_batch({"t": [1.0]})
+    emitted = EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0),))
+    JobPublisher(sender, run=1, clock=lambda: NOW).publish(3, set_as(topic=topic, retain=True), [emitted])
+    own = "braid/1/out/ann/e/s"
+    wanted = [(own, True)] if topic is None else [(own, False), (topic, True)]
+    assert [("braid/1/out/ann/d/s", False), *wanted] == [(message.topic, message.retain) for message in sent]
+    assert 1 == len({message.payload for message in sent})
 
 
 def test_messages_that_a_task_publishes_count_once_for_its_job() -> None:

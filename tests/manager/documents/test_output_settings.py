@@ -1,0 +1,106 @@
+"""The settings of outputs: what is delivered how, to whom, and that nothing else depends on it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dags import Catalogue
+from dags.outputs import CsvOutput, OutputSettings, PlainOutput
+from engine.plan import Delivery
+from engine.tasks import TYPES
+from manager.answers.sources import SourceForm
+from manager.problem import Conflict, InvalidDataflow
+from tests.manager.managers import OPERATOR, Manager, caller, raw
+
+ANN = caller("ann")
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    """A service with one source that everybody may read."""
+    with_source = Manager(sqlite, catalogue=Catalogue.of(TYPES)).lead()
+    with_source.admit("ann", "bob", "braid")
+    with_source.service.sources.register(OPERATOR, source("street", "raw/street"))
+    yield with_source
+    with_source.close()
+
+
+def source(name: str, topic: str, owner: str = "ann") -> SourceForm:
+    """A source of nothing in particular."""
+    form = {"name": name, "owner": owner, "connection": {"kind": "topic", "topic": topic}, "schema": {"t": "float"}}
+    return SourceForm.model_validate({**form, "visibility": "public"})
+
+
+def counts(**settings: Any) -> str:
+    """A dataflow that counts, with settings of its output."""
+    return f"s:source{{'source': 'ann:street'}} > c:count{{'by': ['t']}} > out:output{settings}"
+
+
+def deliveries(manager: Manager) -> list[Delivery]:
+    """What all jobs deliver."""
+    with manager.committer.looking() as state:
+        return [delivery for plan in state.plans.values() for delivery in plan.deliveries]
+
+
+def refused(manager: Manager, tenant: str, line: str) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidDataflow) as raised:
+        manager.submit(tenant, line)
+    return [(problem.code, problem.pointer) for problem in raised.value.errors]
+
+
+def test_equal_outputs_with_different_settings_are_one_task(manager: Manager) -> None:
+    """Each dataflow has its own format, and only its tenant may read the topic."""
+    chosen = {
+        manager.submit("ann", counts(format="plain", topic="ann/counts")): OutputSettings(
+            format=PlainOutput(), topic="ann/counts"
+        ),
+        manager.submit("bob", counts(format={"kind": "csv", "columns": ["count"]})): OutputSettings(
+            format=CsvOutput(columns=("count",))
+        ),
+        manager.submit("bob", counts()): None,
+    }
+    delivered = deliveries(manager)
+    assert 1 == len({delivery.instance for delivery in delivered})
+    assert chosen == {delivery.dataflow: delivery.output for delivery in delivered}
+    grants = manager.service.administration.grants()
+    assert {"ann": ("ann/counts",), "bob": (), "braid": ()} == {name: held.outputs for name, held in grants.items()}
+
+
+def test_a_format_changes_without_a_change_of_tasks(manager: Manager, sqlite: str) -> None:
+    """A replacement that changes settings alone keeps tasks and numbers, and a restart knows the settings."""
+    heard: list[tuple[str, ...]] = []
+    manager.equip(access_changed=lambda: heard.append(manager.service.administration.grants()["ann"].outputs))
+    dataflow = manager.submit("ann", counts())
+    (before,) = deliveries(manager)
+    for settings, outputs in (({"topic": "ann/x", "retain": True}, [("ann/x",)]), ({}, [()])):
+        heard.clear()
+        answer = manager.service.dataflows.replace(ANN, dataflow, raw(counts(**settings)))
+        assert () == answer.started
+        assert outputs == heard
+        (after,) = deliveries(manager)
+        assert (before.instance, before.epoch) == (after.instance, after.epoch)
+        assert (OutputSettings(**settings) if settings else None) == after.output
+        (output,) = manager.service.dataflows.get(ANN, dataflow).outputs
+        assert (settings.get("topic"), bool(settings)) == (output.also_on, output.retain)
+        again = Manager(sqlite, catalogue=Catalogue.of(TYPES)).lead()
+        with again.committer.looking() as state:
+            (submitted,) = state.running.dataflows.values()
+        assert ({"out": after.output} if settings else {}) == submitted.outputs
+        again.close()
+        manager.lead()
+
+
+def test_no_output_feeds_a_source(manager: Manager) -> None:
+    """An output may not have the topic of a source, nor a source that of an output, whichever comes first."""
+    manager.service.sources.register(OPERATOR, source("lane", "ann/lane"))
+    assert [("source-topic", "/tasks/2/config/topic")] == refused(manager, "ann", counts(topic="ann/lane"))
+    manager.submit("ann", counts(topic="ann/counts"))
+    with pytest.raises(Conflict, match="'out' of dataflow"):
+        manager.service.sources.register(ANN, source("counts", "ann/counts"))
+
+
+def test_an_output_has_topics_of_its_tenant_only(manager: Manager) -> None:
+    """Another tenant's are refused, and Braid's own even for a tenant of this name."""
+    assert [("foreign-topic", "/tasks/2/config/topic")] == refused(manager, "bob", counts(topic="ann/counts"))
+    assert [("unfit-topic", "/tasks/2/config/topic")] == refused(manager, "braid", counts(topic="braid/1/jobs/1/plan"))
