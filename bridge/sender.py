@@ -12,7 +12,7 @@ all streams together wait for the broker's answer. The rest stays in the records
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -81,6 +81,8 @@ class ForwardedStreams:
 MOST_UNANSWERED_BYTES = 64_000_000
 """Bytes of all messages that may wait for the broker's answer."""
 _MOST_UNANSWERED_MESSAGES = 10_000  # message ids are few
+MOST_UNANSWERED_LINES = 2_000
+"""Messages of one event that may wait for the broker's answer; they leave the others room."""
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""
 _RETRY_INTERVAL = 1.0
@@ -135,6 +137,9 @@ class Sender:
         self._streams: dict[str, Stream] = {}
         self._plain: deque[PlainMessage] = deque()
         self._refused: deque[tuple[float, PlainMessage]] = deque()
+        self._lazy: dict[str, deque[Iterator[PlainMessage]]] = {}
+        """Messages that are still to be made, by topic."""
+        self._unanswered_lines = 0
         self._stopping = threading.Event()
 
     def forward(self, stream: Stream, *, epoch: int, first: int, kept: ReadEmitted) -> None:
@@ -164,6 +169,10 @@ class Sender:
         Waiting messages are held in memory, so callers bound how many of theirs are not done.
         """
         self._commands.put(partial(self._plain.extend, messages))
+
+    def send_lazily(self, topic: str, messages: Iterator[PlainMessage]) -> None:
+        """Publish plain messages of a topic, which are made in the sender's thread as there is room for them."""
+        self._commands.put(partial(self._add_lazy, topic, messages))
 
     def deliver(self, message: Message) -> None:
         """Queue a message; called by the client's thread."""
@@ -208,6 +217,7 @@ class Sender:
         turns = list(self._awake)
         while turns:
             turns = [line for line in turns if self._send_one(line)]
+        self._send_lazy()
         self._awake = {line: None for line in self._awake if not line.is_quiet and self._lines.get(line.stream) is line}
 
     def _forward(self, stream: Stream, epoch: int, first: int, kept: ReadEmitted) -> None:
@@ -292,18 +302,32 @@ class Sender:
             self._plain.append(self._refused.popleft()[1])
         while self._plain and self._has_room:
             message = self._plain.popleft()
-            if refusal := why_unsendable(message.payload):
-                self._on_trouble(StreamTrouble(topic=message.topic, reason=f"a message is not sent: {refusal}"))
-                # It would be no smaller later, and its batch's record would be kept for it for ever.
-                message.done()
-                continue
-            self._publish(
-                message.topic,
-                message.payload,
-                partial(self._answered_plain, message),
-                retain=message.retain,
-                properties=message.properties,
-            )
+            self._publish_plain(message, partial(self._answered_plain, message))
+
+    def _publish_plain(self, message: PlainMessage, then: Callable[[str], None]) -> None:
+        if refusal := why_unsendable(message.payload):
+            self._on_trouble(StreamTrouble(topic=message.topic, reason=f"a message is not sent: {refusal}"))
+            # It would be no smaller later, and its batch's record would be kept for it for ever.
+            then("")
+        else:
+            self._publish(message.topic, message.payload, then, retain=message.retain, properties=message.properties)
+
+    def _add_lazy(self, topic: str, messages: Iterator[PlainMessage]) -> None:
+        self._lazy.setdefault(topic, deque()).append(messages)
+
+    def _send_lazy(self) -> None:
+        """Send a message of each topic in turn, so that a busy one keeps no other waiting."""
+        while self._lazy:
+            for topic, waiting in list(self._lazy.items()):
+                if not self._has_room or self._unanswered_lines >= MOST_UNANSWERED_LINES:
+                    return
+                if (message := next(waiting[0], None)) is not None:
+                    self._unanswered_lines += 1
+                    self._publish_plain(message, partial(self._answered_line, message))
+                    continue
+                waiting.popleft()
+                if not waiting:
+                    del self._lazy[topic]
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""
@@ -374,6 +398,10 @@ class Sender:
         line.unanswered -= 1
         if not line.unanswered:
             line.outbox = outbox.answered(line.outbox, self._clock())
+
+    def _answered_line(self, message: PlainMessage, refusal: str) -> None:
+        self._unanswered_lines -= 1
+        self._answered_plain(message, refusal)
 
     def _answered_plain(self, message: PlainMessage, refusal: str) -> None:
         if refusal:

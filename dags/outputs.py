@@ -25,22 +25,25 @@ class EnvelopeOutput(Config):
     """Messages of several events as JSON, with the output's name, an epoch and the number of the first."""
 
     kind: Literal["envelope"] = "envelope"
+    """Nothing besides the envelopes."""
 
 
 class PlainOutput(Config):
     """A message for each event, as JSON."""
 
     kind: Literal["plain"] = "plain"
+    """The event as JSON."""
 
 
 class CsvOutput(Config):
     """A message for each event, as a line of CSV without a header."""
 
     kind: Literal["csv"] = "csv"
+    """A line of CSV."""
     # Not strict, because JSON has no tuples.
     columns: Annotated[tuple[_FieldName, ...], Field(max_length=_MOST_NAMED, strict=False)] = ()
     """The fields of a line, in order; if none are named, all declared ones, sorted by name."""
-    separator: Literal[",", ";", "|", "\t"] = ","
+    separator: Literal[",", ";", "\t"] = ","
     """The character between two values."""
 
 
@@ -48,6 +51,7 @@ class InfluxOutput(Config):
     """A message for each event, as a line of InfluxDB's line protocol."""
 
     kind: Literal["influx"] = "influx"
+    """A line of InfluxDB's line protocol."""
     measurement: Annotated[
         str, StringConstraints(max_length=200, pattern=r"^[^_#\\\s\x00-\x1f\x7f][^\\\x00-\x1f\x7f]*$")
     ]

@@ -17,11 +17,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import topics
-from bridge.output_formats import Line, Unsayable, formatted, left_out_message
+from bridge.output_formats import Unsayable, formatted, left_out_message
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.sender import PlainMessage, Sender
+from bridge.transport.subscriptions import note_failed
 from bridge.wire import Birth, part_of
-from dags.outputs import EnvelopeOutput, OutputFormat, OutputSettings, PlainOutput
+from dags.outputs import EnvelopeOutput, OutputSettings
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
 from engine.records.files import DAMAGE
@@ -38,10 +39,6 @@ RUNS = 1 << 32
 def run_epoch(epoch: int, run: int) -> int:
     """The epoch on the wire: it rises with the epoch of the plan and with each start of the job."""
     return epoch * RUNS + run
-
-
-_MESSAGE_OVERHEAD = 500
-"""The bytes that a message of one event takes in memory beside its text, which may be shorter than that."""
 
 
 class _Sent(NamedTuple):
@@ -94,14 +91,10 @@ class JobPublisher:
                 shared = deliveries.get(emitted.origin, [])
                 # Once for all tenants that share the output.
                 texts = [*event_texts(emitted.events)] if shared else []
-                lines: dict[OutputFormat, Sequence[Line]] = {PlainOutput(): texts}
                 for delivery in shared:
                     self._deliver(batch, delivery, emitted, texts)
-                    chosen = (delivery.output or _AS_ALWAYS).format
-                    if not isinstance(chosen, EnvelopeOutput):
-                        if chosen not in lines:
-                            lines[chosen] = [*formatted(chosen, emitted.events)]
-                        self._deliver_lines(batch, delivery, emitted, lines[chosen], texts)
+                    if not isinstance((delivery.output or _AS_ALWAYS).format, EnvelopeOutput):
+                        self._deliver_lines(batch, delivery, emitted, emitted.events)
         self._send_collected()
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
@@ -138,25 +131,51 @@ class JobPublisher:
             if own_topic is not None:
                 self._collect(own_topic, payload, _Sent(batch, len(payload), DataflowOutput(), ()), retain=retain)
 
-    def _deliver_lines(
-        self, batch: int, delivery: Delivery, emitted: EmittedEvents, lines: Sequence[Line], texts: Sequence[bytes]
-    ) -> None:
-        """Send each event as one message, and one notice for all that the format cannot say."""
+    def _deliver_lines(self, batch: int, delivery: Delivery, emitted: EmittedEvents, events: pa.RecordBatch) -> None:
+        """Have each event sent as one message. They are made when they are sent, because together they are large."""
         settings = delivery.output or _AS_ALWAYS
         owner = delivery.tenant, delivery.dataflow, delivery.sink
         topic = settings.topic or topics.formatted_output(*owner, settings.format.kind)
+        sent = _Sent(batch, events.nbytes, DataflowOutput(), ())
+        self._count(sent)
+        self._sender.send_lazily(topic, self._lines(topic, sent, delivery, settings, emitted.first, events))
+
+    def _lines(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and where it goes
+        self,
+        topic: str,
+        sent: _Sent,
+        delivery: Delivery,
+        settings: OutputSettings,
+        first: int,
+        events: pa.RecordBatch,
+    ) -> Iterator[PlainMessage]:
+        """The messages of a batch's events, and one notice for all that the format cannot say."""
         common = (("stream", delivery.sink), ("epoch", str(run_epoch(delivery.epoch, self._run))))
         missed: list[tuple[int, Unsayable]] = []
-        for number, line in enumerate(lines, emitted.first):
-            if isinstance(line, Unsayable):
-                missed.append((number, line))
-            else:
-                sent = _Sent(batch, len(line) + _MESSAGE_OVERHEAD, DataflowOutput(), ())
-                properties = (*common, ("number", str(number)))
-                self._collect(topic, line, sent, retain=settings.retain, properties=properties)
-        if missed:
-            notice = left_out_message(delivery.sink, batch, missed, texts[missed[0][0] - emitted.first])
-            self._collect(topics.left_out(*owner), notice, _Sent(batch, len(notice), DataflowOutput(), ()))
+        # The broker may answer before all are made.
+        waiting = 1
+
+        def done() -> None:
+            nonlocal waiting
+            waiting -= 1
+            if not waiting:
+                self._confirm(sent)
+
+        try:
+            for number, line in enumerate(formatted(settings.format, events), first):
+                if isinstance(line, Unsayable):
+                    missed.append((number, line))
+                else:
+                    waiting += 1
+                    yield PlainMessage(topic, line, done, settings.retain, (*common, ("number", str(number))))
+            if missed:
+                (text,) = event_texts(events.slice(missed[0][0] - first, 1))
+                notice = left_out_message(delivery.sink, sent.batch, missed, text)
+                waiting += 1
+                yield PlainMessage(topics.left_out(delivery.tenant, delivery.dataflow, delivery.sink), notice, done)
+        except Exception as error:  # noqa: BLE001 - one format must not end the sender, which all jobs share
+            note_failed(f"the format of an output on {topic}", error)
+        done()
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
         rows = enumerate(zip(messages.column("topic").to_pylist(), messages.column("event").to_pylist(), strict=True))
@@ -168,18 +187,13 @@ class JobPublisher:
                 # If it takes several messages, the first counts for all events.
                 births = ()
 
-    def _collect(
-        self,
-        topic: str,
-        payload: bytes,
-        sent: _Sent,
-        *,
-        retain: bool = False,
-        properties: tuple[tuple[str, str], ...] = (),
-    ) -> None:
+    def _collect(self, topic: str, payload: bytes, sent: _Sent, *, retain: bool = False) -> None:
+        self._count(sent)
+        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent), retain))
+
+    def _count(self, sent: _Sent) -> None:
         self._unsent[sent.batch] = self._unsent.get(sent.batch, 0) + 1
         self.waiting_bytes += sent.size
-        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent), retain, properties))
 
     def _send_collected(self) -> None:
         if self._collected:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge import messages, topics
 from bridge.messages import Message
 from bridge.outbox import MOST_PATIENCE
-from bridge.sender import _RETRY_INTERVAL, NO_RECORD_NEEDED, OPENINGS, PlainMessage, Sender
+from bridge.sender import _RETRY_INTERVAL, MOST_UNANSWERED_LINES, NO_RECORD_NEEDED, OPENINGS, PlainMessage, Sender
 from bridge.transport.mqtt_client import MqttClient
 from bridge.wire import Again, Emitted, FrameKind, Stream, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
@@ -273,6 +273,7 @@ class Broker(MqttClient):
     def __init__(self) -> None:
         self.published: list[tuple[str, bytes, Callable[[str], None]]] = []
         self.at_once = False
+        self.takes_properties = False
 
     def publish(
         self,
@@ -283,7 +284,7 @@ class Broker(MqttClient):
         properties: Sequence[tuple[str, str]] = (),
         answered: Callable[[str], None] = lambda _: None,
     ) -> None:
-        assert (False, ()) == (retain, properties)
+        assert self.takes_properties or (False, ()) == (retain, properties)
         self.published.append((topic, payload, answered))
         if self.at_once:
             answered("")
@@ -325,6 +326,35 @@ def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
     sender.work()
     sender.work()
     assert [1, 2] == done
+
+
+def test_messages_are_made_as_there_is_room_for_them() -> None:
+    """Those of several topics leave in turn, each topic's in order, and no more than so many wait for answers."""
+    broker, made = Broker(), list[tuple[str, int]]()
+    broker.takes_properties = True
+    sender = Sender(broker)
+
+    def lines(topic: str, numbers: range) -> Iterator[PlainMessage]:
+        for number in numbers:
+            made.append((topic, number))
+            yield PlainMessage(topic, b"%d" % number, lambda: None, retain=True, properties=(("number", str(number)),))
+
+    half = MOST_UNANSWERED_LINES // 2
+    for topic, numbers in (("a", range(half)), ("b", range(10)), ("a", range(half, 4 * half))):
+        sender.send_lazily(topic, lines(topic, numbers))
+    sender.work()
+    assert MOST_UNANSWERED_LINES == len(broker.published) == len(made)
+    assert [("a", 0), ("b", 0), ("a", 1), ("b", 1)] == made[:4]
+    # What is not made one by one has room yet.
+    sender.send(PlainMessage("c", b"now", lambda: None))
+    sender.work()
+    assert "c" == broker.published[-1][0]
+    while broker.published:
+        for _, _, answer in broker.published:
+            answer("")
+        broker.published.clear()
+        sender.work()
+    assert [*range(4 * half)] == [number for topic, number in made if topic == "a"]
 
 
 def test_a_refused_plain_message_is_reported_and_sent_again() -> None:

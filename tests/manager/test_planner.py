@@ -1,8 +1,10 @@
 """Planning: the plans that follow from what runs for whom, and where."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from dags import Kind
+from dags.outputs import CsvOutput, OutputSettings
 from engine.plan import Bridged, Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState, Subscribed
 from engine.plan_messages import read_plan, written_plan
 from manager.planner import Planner, Supplied
@@ -68,6 +70,17 @@ def test_a_plan_survives_its_message() -> None:
     service.submit("one", "s:source > a:split..odd > j:join.left > k:sink a.even > j.right")
     plan = service.plan(1, version=7)
     assert read_plan(written_plan(plan)) == plan
+
+
+def test_an_output_that_is_delivered_as_always_is_written_as_ever() -> None:
+    """A plan names settings of deliveries only where there are some."""
+    service = Service("pack")
+    service.submit("one", "s:source > k:sink")
+    plan = service.plan(1)
+    assert b'"deliveries":[{"instance":2,"tenant":"ann","dataflow":"one","sink":"k","epoch":1}]' in written_plan(plan)
+    settings = OutputSettings(format=CsvOutput(columns=("value",)), retain=True, topic="ann/values")
+    plan = replace(plan, deliveries=tuple(replace(delivery, output=settings) for delivery in plan.deliveries))
+    assert plan == read_plan(written_plan(plan))
 
 
 def test_a_shared_sink_is_delivered_to_every_dataflow() -> None:

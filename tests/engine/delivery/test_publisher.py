@@ -92,18 +92,17 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     plan = set_as(format=influx, topic="ann/warm", retain=True)
     publishing.publish(3, plan, [EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0, 4),))])
     within = "braid/1/out/ann/e/s"
-    assert ["braid/1/out/ann/d/s", within, "ann/warm", "ann/warm", f"{within}/left-out"] == [
-        message.topic for message in sent
-    ]
+    first, second, left_out, *envelopes = sent
+    assert ["ann/warm", "ann/warm", f"{within}/left-out"] == [first.topic, second.topic, left_out.topic]
+    assert ["braid/1/out/ann/d/s", within] == [envelope.topic for envelope in envelopes]
     assert [(b"warm t=21.5", "5"), (b"warm t=7.0", "7")] == [
-        (message.payload, dict(message.properties)["number"]) for message in sent[2:4]
+        (message.payload, dict(message.properties)["number"]) for message in (first, second)
     ]
-    assert {"stream": "s", "epoch": str(json.loads(sent[1].payload)["epoch"]), "number": "5"} == dict(
-        sent[2].properties
-    )
-    notice = json.loads(sent[4].payload)
+    epoch = json.loads(envelopes[0].payload)["epoch"]
+    assert {"stream": "s", "epoch": str(epoch), "number": "5"} == dict(first.properties)
+    notice = json.loads(left_out.payload)
     assert (3, 2, 6, {"t": None}) == (notice["batch"], notice["count"], notice["number"], notice["event"])
-    assert [False, False, True, True, False] == [message.retain for message in sent]
+    assert [first, second] == [message for message in sent if message.retain]
     for message in sent:
         message.done()
     publishing.settle()

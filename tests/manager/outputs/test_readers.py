@@ -46,6 +46,18 @@ def test_a_sample_shows_the_newest_message_and_counts_the_rest(broker: MemoryBro
         assert look.take() is None
 
 
+def test_what_a_topic_retains_is_no_news(broker: MemoryBroker, watching: OutputWatcher) -> None:
+    """A retained envelope is one of before, which neither looks nor tails show as new."""
+    broker.publish(TOPIC, output(10, "a"), retain=True)
+    with watching.look("ann", TOPIC) as look, watching.tail("ann", {TOPIC: "out"}) as tail:
+        assert look.take() is None
+        broker.publish(TOPIC, output(11, "b"), retain=True)
+        shown = look.take()
+        assert shown is not None
+        assert (11, 0) == (shown.first, shown.others)
+        assert [(11, "b")] == [(seen.number, seen.event) for seen in tail.take()]
+
+
 def test_a_new_epoch_and_repeated_messages_are_not_miscounted(broker: MemoryBroker, watching: OutputWatcher) -> None:
     """Numbers of different epochs are not compared, and events that were sampled before do not count."""
     with watching.look("ann", TOPIC) as look:
