@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session
@@ -35,7 +34,6 @@ from merge import (
     MeasuredCosts,
     RunningTask,
     Step,
-    Submitted,
     as_registered,
 )
 from merge.reconfiguration.alteration import Alteration, alter, altered
@@ -145,13 +143,7 @@ class Draft:
         self.added |= {fork.task.instance: fork.task for fork in by.forks}
         self.altered |= {task.instance: task for task in by.alters}
         self._stop(by.stops)
-        delivering = {
-            state.jobs.homes[new.places[sink]].job
-            for old, new in by.swaps
-            if old.outputs != new.outputs
-            for sink in new.sinks
-        }
-        self.touched |= (settled.touches | delivering) - switching
+        self.touched |= settled.touches - switching
         self.closed += settled.released.stops
 
     def plans(self) -> dict[JobId, Plan]:
@@ -345,11 +337,6 @@ def write_idempotency(  # noqa: PLR0913, PLR0917 - what was sent, and what came 
     session.execute(_ADD_IDEMPOTENCY, {"tenant": row.tenant, "key": key, **outcome})
 
 
-def written_outputs(submitted: Submitted) -> dict[str, dict[str, Any]] | None:
-    """How the sinks of a dataflow are delivered, as its row has it."""
-    return {sink: settings.model_dump(mode="json") for sink, settings in submitted.outputs.items()} or None
-
-
 def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
     """A dataflow that was submitted, as the first revision of a row."""
     submitted = change.submitted
@@ -369,7 +356,7 @@ def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -
         parts=[list(part) for part in submitted.parts],
         sources=sorted(draft.state.read_by(submitted.id)),
         epochs={},
-        outputs=written_outputs(submitted),
+        outputs={sink: settings.model_dump(mode="json") for sink, settings in submitted.outputs.items()} or None,
     )
 
 

@@ -156,6 +156,9 @@ def decided_on(
     request, sources, readings = snapshot
     if state.sources is not sources:
         raise StaleSnapshot
+    if any(read.edit.by.outputs != read.was.outputs for read in readings):
+        # Of the jobs that deliver, some may be none of this transition's.
+        raise Conflict("outputs are delivered otherwise in the edited document; replace the document to change that")
     if not any(read.edit.affected for read in readings) and not follows:
         raise Conflict("nothing would change; edit a task, or insert or take out one between others")
     edits = []

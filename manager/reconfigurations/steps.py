@@ -15,7 +15,7 @@ from manager.answers.overview import OperationKind
 from manager.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
 from manager.kernel.committer import OpenChange
 from manager.kernel.dataflow_rows import dataflow_of
-from manager.kernel.draft import Draft, write_down, write_plans, written_outputs
+from manager.kernel.draft import Draft, write_down, write_plans
 from manager.kernel.state import CommittedState, reconfiguration_of
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn, turned
 from manager.planner import Planner, public_id
@@ -217,7 +217,6 @@ def _rewrite(session: Session, draft: Draft, edited: EditedDataflow, edit: Edit,
     row.tasks, row.streams = len(set(new.instances)), by.streams
     row.started = sorted((set(row.started) | draft.added.keys()).intersection(new.instances))
     row.parts = [list(part) for part in new.parts]
-    row.outputs = written_outputs(new)
     row.sources = sorted(draft.state.read_by(new.id))
     scopes = {task: by.tasks[by.places[task]].key.scope for task in edit.affected}
     kept = {task: scope for task, scope in (row.histories or {}).items() if task not in edit.affected}

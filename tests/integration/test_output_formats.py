@@ -28,10 +28,11 @@ class Reader:
     def __init__(self, address: Address, *topics: str, protocol: MQTTProtocolVersion = V5) -> None:
         self.messages: list[paho.MQTTMessage] = []
         self.answers: list[int] = []
+        self._topics = topics
         self._news = threading.Condition()
         self.client = paho.Client(CallbackAPIVersion.VERSION2, protocol=protocol)
         self.client.username_pw_set(address.user, address.password)
-        self.client.on_connect = lambda *_: self.client.subscribe([(topic, 1) for topic in topics])
+        self.client.on_connect = self._subscribe
         self.client.on_subscribe = self._subscribed
         self.client.on_message = self._take
         self.client.connect(address.host, address.port)
@@ -41,7 +42,7 @@ class Reader:
     def on(self, topic: str) -> list[bytes]:
         """The payloads that came on a topic."""
         with self._news:
-            return [message.payload for message in self.messages if message.topic == topic]
+            return [bytes(message.payload) for message in self.messages if message.topic == topic]
 
     def properties(self, topic: str) -> list[dict[str, str]]:
         """The user properties of what came on a topic."""
@@ -61,6 +62,9 @@ class Reader:
         """Leave."""
         self.client.disconnect()
         self.client.loop_stop()
+
+    def _subscribe(self, *_: object) -> None:
+        self.client.subscribe([(topic, 1) for topic in self._topics])
 
     def _subscribed(self, *given: Any) -> None:
         with self._news:
@@ -90,7 +94,7 @@ def delivered_as(config: dict[str, Any], source: str) -> dict[str, Any]:
 @pytest.mark.spark
 def test_a_tenant_reads_its_outputs_in_the_formats_that_it_chose(served: Served) -> None:
     """Equal dataflows with different formats run as one, and each has its own messages beside its envelopes."""
-    chosen = {
+    chosen: dict[str, dict[str, Any]] = {
         "fay/plain": {"format": "plain", "topic": "fay/plain"},
         "fay/csv": {"format": {"kind": "csv", "separator": ";"}, "topic": "fay/csv", "retain": True},
         "fay/influx": {"format": {"kind": "influx", "measurement": "counts", "tags": ["k"]}, "topic": "fay/influx"},
@@ -119,7 +123,7 @@ def test_a_tenant_reads_its_outputs_in_the_formats_that_it_chose(served: Served)
         served.publish("city/formats", numbers(0, 7))
         wanted = counted(numbers(0, 7))
         for topic in (within, "fay/plain", "fay/csv", "fay/influx"):
-            reader.until(lambda topic=topic: len(reader.on(topic)) >= 7, topic)  # type: ignore[misc]  # mypy does not infer a default
+            reader.until(lambda topic=topic: len(reader.on(topic)) >= 7, topic)
         for topic in (within, "fay/plain"):
             assert wanted == [json.loads(payload) for payload in reader.on(topic)]
         assert [("out", str(number)) for number in range(7)] == [
@@ -161,7 +165,7 @@ def test_a_tenant_reads_the_topics_of_its_own_outputs(tmp_path: Path, kind: Any,
             sender.start()
             for topic in ("ann/other", "bob/out", "ann/out"):
                 sender.publish(topic, b"1", properties=[("stream", "out"), ("number", "7")], retain=True)
-            reader.until(lambda sends=sends: len(reader.messages) == (1 if sends is V5 else 2), "the message")  # type: ignore[misc]  # mypy does not infer a default
+            reader.until(lambda sends=sends: len(reader.messages) == (1 if sends is V5 else 2), "the message")
             sender.stop()
         assert {"ann/out"} == {message.topic for message in reader.messages}
         both = [{"stream": "out", "number": "7"} if protocol is V5 else {}, {}]

@@ -68,7 +68,7 @@ class LineReader:
         while self.here == ",":
             key = self._key()
             tags[key] = self._until(", ", escaped=", =")
-        fields = {}
+        fields = dict[str, Any]()
         while not fields or self.here == ",":
             key = self._key()
             fields[key] = self._value()

@@ -17,6 +17,9 @@ DATAFLOW = {
             "topic": "braid/1/out/school/d1/out",
             "latency_seconds_p50": 0.5,
             "latency_seconds_p99": None,
+            "format": {"kind": "envelope"},
+            "retain": False,
+            "also_on": None,
         }
     ],
     "start": "latest",

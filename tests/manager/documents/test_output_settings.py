@@ -9,6 +9,7 @@ from dags import Catalogue
 from dags.outputs import CsvOutput, OutputSettings, PlainOutput
 from engine.plan import Delivery
 from engine.tasks import TYPES
+from manager.answers.reconfigurations import ReconfigurationForm
 from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidDataflow
 from tests.manager.managers import OPERATOR, Manager, caller, raw
@@ -73,14 +74,18 @@ def test_a_format_changes_without_a_change_of_tasks(manager: Manager, sqlite: st
     manager.equip(access_changed=lambda: heard.append(manager.service.administration.grants()["ann"].outputs))
     dataflow = manager.submit("ann", counts())
     (before,) = deliveries(manager)
-    for settings, outputs in (({"topic": "ann/x", "retain": True}, [("ann/x",)]), ({}, [()])):
+    changes: list[tuple[dict[str, Any], list[tuple[str, ...]]]] = [
+        ({"topic": "ann/x", "retain": True}, [("ann/x",)]),
+        ({}, [()]),
+    ]
+    for settings, outputs in changes:
         heard.clear()
         answer = manager.service.dataflows.replace(ANN, dataflow, raw(counts(**settings)))
         assert () == answer.started
         assert outputs == heard
         (after,) = deliveries(manager)
         assert (before.instance, before.epoch) == (after.instance, after.epoch)
-        assert (OutputSettings(**settings) if settings else None) == after.output
+        assert (OutputSettings.model_validate(settings) if settings else None) == after.output
         (output,) = manager.service.dataflows.get(ANN, dataflow).outputs
         assert (settings.get("topic"), bool(settings)) == (output.also_on, output.retain)
         again = Manager(sqlite, catalogue=Catalogue.of(TYPES)).lead()
@@ -104,3 +109,14 @@ def test_an_output_has_topics_of_its_tenant_only(manager: Manager) -> None:
     """Another tenant's are refused, and Braid's own even for a tenant of this name."""
     assert [("foreign-topic", "/tasks/2/config/topic")] == refused(manager, "bob", counts(topic="ann/counts"))
     assert [("unfit-topic", "/tasks/2/config/topic")] == refused(manager, "braid", counts(topic="braid/1/jobs/1/plan"))
+
+
+def test_a_reconfiguration_changes_no_settings(manager: Manager) -> None:
+    """It refuses to, alone or with a change of tasks, and keeps what is set."""
+    dataflow = manager.submit("ann", counts(format="plain"))
+    count: dict[str, dict[str, Any]] = {"c": {"config": {"by": []}}}
+    for tasks in ({"out": {"config": {"retain": True}}}, {"out": {"config": {"retain": True}}, **count}):
+        with pytest.raises(Conflict, match="replace the document"):
+            manager.service.reconfigurations.begin(ANN, dataflow, ReconfigurationForm(tasks=tasks))
+    manager.service.reconfigurations.begin(ANN, dataflow, ReconfigurationForm(tasks=count, fresh=["c"]))
+    assert [OutputSettings(format=PlainOutput())] == [delivery.output for delivery in deliveries(manager)]
