@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -146,13 +146,24 @@ _FORMATS: Mapping[type, Callable[[Any, pa.RecordBatch], Iterator[Line]]] = Mappi
 _LARGEST_SHOWN = 100_000
 
 
-def left_out_message(stream: str, batch: int, missed: Sequence[tuple[int, Unsayable]], first: bytes) -> bytes:
-    """The notice of a batch's events that a format cannot say, by number: their count, and the first if it is small.
+class LeftOut(NamedTuple):
+    """The events of a batch that a format could not say."""
 
-    >>> left_out_message("averages", 7, [(41, Unsayable("all of its fields are null"))], b'{"t":null}')
-    b'{"stream":"averages","batch":7,"count":1,"number":41,"reason":"all of its fields are null","event":{"t":null}}'
+    count: int
+    number: int
+    """The number of the first of them."""
+    reason: str
+    event: bytes
+    """The first of them, as JSON."""
+
+
+def left_out_message(stream: str, batch: int, left_out: LeftOut) -> bytes:
+    """The notice of events that were left out of a stream, with the first of them if it is small.
+
+    >>> left_out_message("averages", 7, LeftOut(2, 41, "all of its fields are null", b'{"t":null}'))
+    b'{"stream":"averages","batch":7,"count":2,"number":41,"reason":"all of its fields are null","event":{"t":null}}'
     """
-    number, (reason,) = missed[0]
-    head = {"stream": stream, "batch": batch, "count": len(missed), "number": number, "reason": reason}
-    event = first if len(first) <= _LARGEST_SHOWN else b"null"
-    return json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"event":' + event + b"}"
+    count, number, reason, event = left_out
+    head = {"stream": stream, "batch": batch, "count": count, "number": number, "reason": reason}
+    shown = event if len(event) <= _LARGEST_SHOWN else b"null"
+    return json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"event":' + shown + b"}"

@@ -11,7 +11,7 @@ all streams together wait for the broker's answer. The rest stays in the records
 
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -85,6 +85,8 @@ MOST_UNANSWERED_LINES = 2_000
 """Messages of one event that may wait for the broker's answer; they leave the others room."""
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""
+_MADE_AT_ONCE = 1_000
+"""Messages that are made before other work has its turn."""
 _RETRY_INTERVAL = 1.0
 """Seconds before a refused message is sent again, and before records that could not be read are read again."""
 _TICK = 0.25
@@ -137,7 +139,7 @@ class Sender:
         self._streams: dict[str, Stream] = {}
         self._plain: deque[PlainMessage] = deque()
         self._refused: deque[tuple[float, PlainMessage]] = deque()
-        self._lazy: dict[str, deque[Iterator[PlainMessage]]] = {}
+        self._lazy: OrderedDict[str, deque[Iterator[PlainMessage | None]]] = OrderedDict()
         """Messages that are still to be made, by topic."""
         self._unanswered_lines = 0
         self._stopping = threading.Event()
@@ -170,8 +172,11 @@ class Sender:
         """
         self._commands.put(partial(self._plain.extend, messages))
 
-    def send_lazily(self, topic: str, messages: Iterator[PlainMessage]) -> None:
-        """Publish plain messages of a topic, which are made in the sender's thread as there is room for them."""
+    def send_lazily(self, topic: str, messages: Iterator[PlainMessage | None]) -> None:
+        """Publish plain messages of a topic, which are made in the sender's thread as there is room for them.
+
+        None stands for work that made no message, so that others have their turn after it.
+        """
         self._commands.put(partial(self._add_lazy, topic, messages))
 
     def deliver(self, message: Message) -> None:
@@ -312,22 +317,27 @@ class Sender:
         else:
             self._publish(message.topic, message.payload, then, retain=message.retain, properties=message.properties)
 
-    def _add_lazy(self, topic: str, messages: Iterator[PlainMessage]) -> None:
+    def _add_lazy(self, topic: str, messages: Iterator[PlainMessage | None]) -> None:
         self._lazy.setdefault(topic, deque()).append(messages)
 
     def _send_lazy(self) -> None:
         """Send a message of each topic in turn, so that a busy one keeps no other waiting."""
-        while self._lazy:
-            for topic, waiting in list(self._lazy.items()):
-                if not self._has_room or self._unanswered_lines >= MOST_UNANSWERED_LINES:
-                    return
-                if (message := next(waiting[0], None)) is not None:
+        for _ in range(_MADE_AT_ONCE):
+            if not self._lazy or not self._has_room or self._unanswered_lines >= MOST_UNANSWERED_LINES:
+                return
+            topic, waiting = self._lazy.popitem(last=False)
+            try:
+                message = next(waiting[0])
+            except StopIteration:
+                waiting.popleft()
+            else:
+                if message is not None:
                     self._unanswered_lines += 1
                     self._publish_plain(message, partial(self._answered_line, message))
-                    continue
-                waiting.popleft()
-                if not waiting:
-                    del self._lazy[topic]
+            if waiting:
+                self._lazy[topic] = waiting
+        # Go on after what else is to be done.
+        self._commands.put(lambda: None)
 
     def _send_one(self, line: ForwardLine) -> bool:
         """Send one frame of a stream; returns True if there may be more."""

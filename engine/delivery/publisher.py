@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import topics
-from bridge.output_formats import Unsayable, formatted, left_out_message
+from bridge.output_formats import LeftOut, Unsayable, formatted, left_out_message
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.sender import PlainMessage, Sender
 from bridge.transport.subscriptions import note_failed
@@ -148,10 +148,10 @@ class JobPublisher:
         settings: OutputSettings,
         first: int,
         events: pa.RecordBatch,
-    ) -> Iterator[PlainMessage]:
+    ) -> Iterator[PlainMessage | None]:
         """The messages of a batch's events, and one notice for all that the format cannot say."""
         common = (("stream", delivery.sink), ("epoch", str(run_epoch(delivery.epoch, self._run))))
-        missed: list[tuple[int, Unsayable]] = []
+        left_out: LeftOut | None = None
         # The broker may answer before all are made.
         waiting = 1
 
@@ -163,16 +163,20 @@ class JobPublisher:
 
         try:
             for number, line in enumerate(formatted(settings.format, events), first):
-                if isinstance(line, Unsayable):
-                    missed.append((number, line))
-                else:
+                if not isinstance(line, Unsayable):
                     waiting += 1
                     yield PlainMessage(topic, line, done, settings.retain, (*common, ("number", str(number))))
-            if missed:
-                (text,) = event_texts(events.slice(missed[0][0] - first, 1))
-                notice = left_out_message(delivery.sink, sent.batch, missed, text)
+                    continue
+                if left_out is None:
+                    left_out = LeftOut(1, number, line.reason, next(event_texts(events.slice(number - first, 1))))
+                else:
+                    left_out = left_out._replace(count=left_out.count + 1)
+                yield None
+            if left_out is not None:
+                owner = delivery.tenant, delivery.dataflow, delivery.sink
+                notice = left_out_message(delivery.sink, sent.batch, left_out)
                 waiting += 1
-                yield PlainMessage(topics.left_out(delivery.tenant, delivery.dataflow, delivery.sink), notice, done)
+                yield PlainMessage(topics.left_out(*owner), notice, done)
         except Exception as error:  # noqa: BLE001 - one format must not end the sender, which all jobs share
             note_failed(f"the format of an output on {topic}", error)
         done()

@@ -78,8 +78,8 @@ class Sender(BridgeSender):
     def send(self, *messages: PlainMessage) -> None:
         self.plain += [Plain(sent.topic, json.loads(sent.payload), sent.done) for sent in messages]
 
-    def send_lazily(self, _topic: str, messages: Iterator[PlainMessage]) -> None:
-        self.send(*messages)
+    def send_lazily(self, _topic: str, messages: Iterator[PlainMessage | None]) -> None:
+        self.send(*filter(None, messages))
 
     def answer(self) -> None:
         """Confirm every waiting message."""

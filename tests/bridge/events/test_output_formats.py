@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.output_formats import Line, Unsayable, formatted, left_out_message
-from bridge.output_messages import event_texts
+from bridge.output_formats import LeftOut, Line, Unsayable, formatted, left_out_message
 from bridge.raw_events import EARLIEST, LATEST, events_in
 from dags import Kind, Schema
 from dags.outputs import CsvOutput, InfluxOutput, OutputFormat, PlainOutput
@@ -202,13 +201,11 @@ def test_nothing_that_is_emitted_raises(chosen: OutputFormat, values: pa.Array, 
 
 def test_what_a_format_cannot_say_is_told_with_the_first_event() -> None:
     """The notice has the count, the reason and the first of the events; a large one is left out."""
-    missed = [(7, Unsayable("all of its fields are null")), (9, Unsayable("another"))]
-    events = pa.record_batch({"t": pa.array([None], pa.float64())})
-    (text,) = event_texts(events)
-    notice = json.loads(left_out_message("out", 3, missed, text))
+    left_out = LeftOut(2, 7, "all of its fields are null", b'{"t":null}')
     head = {"stream": "out", "batch": 3, "count": 2, "number": 7, "reason": "all of its fields are null"}
-    assert head | {"event": {"t": None}} == notice
-    assert head | {"event": None} == json.loads(left_out_message("out", 3, missed, b'"%s"' % (b"x" * 200_000)))
+    assert head | {"event": {"t": None}} == json.loads(left_out_message("out", 3, left_out))
+    large = left_out._replace(event=b'"%s"' % (b"x" * 200_000))
+    assert head | {"event": None} == json.loads(left_out_message("out", 3, large))
 
 
 def test_a_line_that_can_say_nothing_is_a_reason() -> None:
