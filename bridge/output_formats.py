@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -146,7 +147,8 @@ _FORMATS: Mapping[type, Callable[[Any, pa.RecordBatch], Iterator[Line]]] = Mappi
 _LARGEST_SHOWN = 100_000
 
 
-class LeftOut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LeftOut:
     """The events of a batch that a format could not say."""
 
     count: int
@@ -163,7 +165,12 @@ def left_out_message(stream: str, batch: int, left_out: LeftOut) -> bytes:
     >>> left_out_message("averages", 7, LeftOut(2, 41, "all of its fields are null", b'{"t":null}'))
     b'{"stream":"averages","batch":7,"count":2,"number":41,"reason":"all of its fields are null","event":{"t":null}}'
     """
-    count, number, reason, event = left_out
-    head = {"stream": stream, "batch": batch, "count": count, "number": number, "reason": reason}
-    shown = event if len(event) <= _LARGEST_SHOWN else b"null"
+    head = {
+        "stream": stream,
+        "batch": batch,
+        "count": left_out.count,
+        "number": left_out.number,
+        "reason": left_out.reason,
+    }
+    shown = left_out.event if len(left_out.event) <= _LARGEST_SHOWN else b"null"
     return json.dumps(head, separators=(",", ":")).encode()[:-1] + b',"event":' + shown + b"}"

@@ -10,6 +10,7 @@ another format besides, or on a topic of its own.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
@@ -170,7 +171,7 @@ class JobPublisher:
                 if left_out is None:
                     left_out = LeftOut(1, number, line.reason, next(event_texts(events.slice(number - first, 1))))
                 else:
-                    left_out = left_out._replace(count=left_out.count + 1)
+                    left_out = replace(left_out, count=left_out.count + 1)
                 yield None
             if left_out is not None:
                 owner = delivery.tenant, delivery.dataflow, delivery.sink

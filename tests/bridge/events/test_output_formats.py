@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -204,7 +205,7 @@ def test_what_a_format_cannot_say_is_told_with_the_first_event() -> None:
     left_out = LeftOut(2, 7, "all of its fields are null", b'{"t":null}')
     head = {"stream": "out", "batch": 3, "count": 2, "number": 7, "reason": "all of its fields are null"}
     assert head | {"event": {"t": None}} == json.loads(left_out_message("out", 3, left_out))
-    large = left_out._replace(event=b'"%s"' % (b"x" * 200_000))
+    large = replace(left_out, event=b'"%s"' % (b"x" * 200_000))
     assert head | {"event": None} == json.loads(left_out_message("out", 3, large))
 
 
