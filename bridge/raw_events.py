@@ -152,6 +152,23 @@ class TooMuch(ValueError):
     """A message that is refused as a whole."""
 
 
+def check_size(message: bytes) -> None:
+    """Refuse a message that is too large, with `TooMuch`."""
+    if (size := len(message)) > LARGEST_RAW_MESSAGE:
+        raise TooMuch(f"the message has {size:,} bytes, and may have {LARGEST_RAW_MESSAGE:,}; send several")
+
+
+def check_count(count: int) -> None:
+    """Refuse a message of so many events if that is too many, with `TooMuch`."""
+    if count > MOST_RAW_EVENTS:
+        raise TooMuch(f"the message has {count:,} events, and may have {MOST_RAW_EVENTS:,}; send several")
+
+
+def why_too_large(size: int) -> str:
+    """The reason why an event of so many bytes is unfit."""
+    return f"the event has {size:,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
+
+
 def texts_to_read(message: bytes) -> list[bytes] | None:
     """The texts of a message's events if some of them are too large; None if the message can be read as a whole.
 
@@ -163,8 +180,7 @@ def texts_to_read(message: bytes) -> list[bytes] | None:
     size = len(message)
     if size <= _SURELY_FINE:
         return None
-    if size > LARGEST_RAW_MESSAGE:
-        raise TooMuch(f"the message has {size:,} bytes, and may have {LARGEST_RAW_MESSAGE:,}; send several")
+    check_size(message)
     if size <= LARGEST_EVENT and message.count(b",") < MOST_RAW_EVENTS:
         return None
     try:
@@ -174,8 +190,7 @@ def texts_to_read(message: bytes) -> list[bytes] | None:
         return [message] if size > LARGEST_EVENT else None
     except (msgspec.DecodeError, RecursionError) as error:
         raise TooMuch(f"the message is not JSON: {error}") from None
-    if len(texts) > MOST_RAW_EVENTS:
-        raise TooMuch(f"the message has {len(texts):,} events, and may have {MOST_RAW_EVENTS:,}; send several")
+    check_count(len(texts))
     if max((memoryview(text).nbytes for text in texts), default=0) <= LARGEST_EVENT:
         return None
     return [bytes(text) for text in texts]
@@ -211,13 +226,29 @@ class TypedEvents:
             "Event", fields, rename=names, forbid_unknown_fields=True, gc=False
         )
         """Makes an event of the values of its columns; the last one is the text of its undeclared fields."""
-        self._decode = msgspec.json.Decoder(self.event | list[self.event]).decode  # type: ignore[name-defined]  # it is a class
+        self.content: Any = self.event | list[self.event]  # type: ignore[name-defined]  # it is a class
+        """The type of a message: an event, or a list of them."""
         self._checks = [
             (name, CONVERTED[kind]) for name, kind in zip(names, kinds, strict=False) if kind in _UNFINISHED
         ]
         self._columns = [attrgetter(name) for name in names]
-        self.read = self._checked if self._checks else self._decode
-        """Reads a message, which is an event or a list of them; raises an error if one of them is not typed."""
+        self.read = self.reading(msgspec.json.Decoder(self.content).decode)
+        """Reads a message of JSON; raises an error if an event of it is not typed."""
+
+    def reading(self, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        """What reads a message, by what decodes it to an event or a list of them; raises an error as `decode` does."""
+        if not self._checks:
+            return decode
+
+        def checked(message: bytes) -> Any:
+            content = decode(message)
+            for event in content if isinstance(content, list) else [content]:
+                for name, converted in self._checks:
+                    if (value := getattr(event, name)) is not None:
+                        setattr(event, name, converted(value))
+            return content
+
+        return checked
 
     def batch(self, events: Sequence[Any], columns: pa.Schema) -> pa.RecordBatch:
         """Events as columns."""
@@ -227,14 +258,6 @@ class TypedEvents:
             for field, values in zip(columns, self._columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=columns)
-
-    def _checked(self, message: bytes) -> Any:
-        content = self._decode(message)
-        for event in content if isinstance(content, list) else [content]:
-            for name, converted in self._checks:
-                if (value := getattr(event, name)) is not None:
-                    setattr(event, name, converted(value))
-        return content
 
 
 @lru_cache(maxsize=1_000)
@@ -294,8 +317,20 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return marked(pa.schema([*declared, pa.field(REST_COLUMN, pa.string())]), nested)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The ways to read the messages of a format as events of a schema."""
+
+    parts: Callable[[bytes, list[Unfit]], Sequence[bytes]]
+    """What is read of a message, each part at once: all of it, or less if some of it is too large, which is noted."""
+    read: Callable[[bytes], Any]
+    """Reads the typed event or events of a part; raises an error if one of them is not typed."""
+    values: Callable[[bytes, list[Unfit]], Iterable[Any]]
+    """Reads the events of such a part as objects, or what else there is; what cannot be read is noted."""
+
+
 def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of messages as a schema's columns, and those that are unfit.
+    """The events of messages of JSON as a schema's columns, and those that are unfit.
 
     All are in one batch, because one for each message would cost more than reading it.
 
@@ -303,23 +338,33 @@ def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
+    return events_by(Reading(parts=_readable, read=typed_events(schema).read, values=values_in), messages, schema)
+
+
+def events_by(reading: Reading, messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of messages as a schema's columns, and those that are unfit, by the reading of their format."""
     typed, converters = typed_events(schema), _converters(schema)
-    read = typed.read
+    parts, read, values = reading.parts, reading.read, reading.values
     events: list[Any] = []
     unfit: list[Unfit] = []
     for message in messages:
         refused: list[Unfit] = []
-        for text in _readable(message, refused):
+        for part in parts(message, refused):
             try:
-                content = read(text)
+                content = read(part)
             except Exception:  # noqa: BLE001 - value by value, it shows what is unfit, or that nothing is
-                content = [typed.event(*row) for row in _rows(text, converters, refused)]
+                content = [typed.event(*row) for row in _rows(part, values, converters, refused)]
             if isinstance(content, list):
                 events += content
             else:
                 events.append(content)
-        unfit += _together(refused)
+        unfit += together(refused)
     return typed.batch(events, arrow_schema(schema)), tuple(unfit)
+
+
+def too_much(message: bytes, error: TooMuch) -> Unfit:
+    """A whole message that is refused."""
+    return Unfit(event=shown_text(message[:_SHOWN]), reason=str(error))
 
 
 def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
@@ -327,7 +372,7 @@ def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
     try:
         texts = texts_to_read(message)
     except TooMuch as error:
-        unfit.append(Unfit(event=_text(message[:_SHOWN]), reason=str(error)))
+        unfit.append(too_much(message, error))
         return ()
     if texts is None:
         return (message,)
@@ -335,17 +380,17 @@ def _readable(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
     for text in texts:
         reason = ""
         if len(text) > LARGEST_EVENT:
-            reason = f"the event has {len(text):,} bytes, and may have {LARGEST_EVENT:,}; send less in one event"
+            reason = why_too_large(len(text))
         elif text.startswith(b"["):
             reason = "the event is not a JSON object"
         if reason:
-            unfit.append(Unfit(event=_text(text[:_SHOWN]), reason=reason))
+            unfit.append(Unfit(event=shown_text(text[:_SHOWN]), reason=reason))
         else:
             readable.append(text)
     return readable
 
 
-def _together(unfit: list[Unfit]) -> list[Unfit]:
+def together(unfit: list[Unfit]) -> list[Unfit]:
     """What is unfit in one message, with what comes after the first in one: each is a message of its own."""
     rest = unfit[MOST_UNFIT_REPORTED:]
     if len(rest) <= 1:
@@ -354,22 +399,33 @@ def _together(unfit: list[Unfit]) -> list[Unfit]:
     return [*unfit[:MOST_UNFIT_REPORTED], Unfit(event=rest[0].event, reason=more, count=len(rest))]
 
 
-def _rows(message: bytes, converters: _Converters, unfit: list[Unfit]) -> Iterator[tuple[object, ...]]:
-    """The values of a message's events; those that are unfit are added to a list."""
+def values_in(message: bytes, unfit: list[Unfit]) -> Iterable[Any]:
+    """What a message of JSON holds; it is noted as unfit if it is not JSON."""
     try:
         content = _content(message)
     except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-        reason = _reason(error, "message", "the message is not JSON: ")
-        unfit.append(Unfit(event=_text(message), reason=reason))
-        return
-    for event in content if isinstance(content, list) else [content]:
+        reason = why_unread(error, "message", "the message is not JSON: ")
+        unfit.append(Unfit(event=shown_text(message), reason=reason))
+        return ()
+    return content if isinstance(content, list) else (content,)
+
+
+def _rows(
+    message: bytes,
+    values: Callable[[bytes, list[Unfit]], Iterable[Any]],
+    converters: _Converters,
+    unfit: list[Unfit],
+) -> Iterator[tuple[object, ...]]:
+    """The values of a message's events; those that are unfit are added to a list."""
+    for event in values(message, unfit):
         try:
             yield _row(event, converters)
         except Exception as error:  # noqa: BLE001 - as above
-            unfit.append(Unfit(event=_shown(event, message), reason=_reason(error, "event")))
+            unfit.append(Unfit(event=_shown(event, message), reason=why_unread(error, "event")))
 
 
-def _reason(error: Exception, what: str, prefix: str = "") -> str:
+def why_unread(error: Exception, what: str, prefix: str = "") -> str:
+    """The reason why a message or an event is unfit, by the error of whatever read it."""
     if isinstance(error, ValueError):
         return f"{prefix}{error}"
     return _TOO_DEEP if isinstance(error, RecursionError) else f"the {what} cannot be read: {error!r}"
@@ -424,7 +480,8 @@ def _content(message: bytes) -> Any:
         return json.loads(message, parse_constant=_refuse_constant)
 
 
-def _text(message: bytes) -> str:
+def shown_text(message: bytes) -> str:
+    """A message that is not read, as a text to show."""
     return message.decode("utf-8", "backslashreplace")
 
 
@@ -432,7 +489,7 @@ def _shown(event: Any, message: bytes) -> str:
     try:
         return json.dumps(event)
     except RecursionError:
-        return _text(message)
+        return shown_text(message)
 
 
 @lru_cache(maxsize=1_000)

@@ -15,6 +15,7 @@ import networkx as nx
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bridge import Rate, Replay, Timer
+from bridge.formats.records import JSON, MessageFormat, is_json
 from dags import Kind, Schema
 from dags.dataflow import DividedBy
 from dags.outputs import OutputSettings
@@ -29,6 +30,8 @@ class Subscribed:
     fields: Mapping[str, Kind] = field(default_factory=dict)
     retained: bool = False
     """Whether what the topic retains when it is first read is an event of it too."""
+    format: Annotated[MessageFormat, Field(exclude_if=is_json)] = JSON
+    """The format of the messages. In a plan, none stands for JSON."""
 
     @property
     def schema(self) -> Schema:

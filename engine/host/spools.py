@@ -383,7 +383,12 @@ class HostSpools:
 
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
-                raw = SpoolFeed(spool=supply.spool, schema=subscribed.schema, retained=subscribed.retained)
+                raw = SpoolFeed(
+                    spool=supply.spool,
+                    schema=subscribed.schema,
+                    format=subscribed.format,
+                    retained=subscribed.retained,
+                )
                 feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}
             case Bridged():
                 origin = supply.ingress.origin

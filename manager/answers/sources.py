@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from bridge.formats.records import JSON, MessageFormat
 from dags import Kind, Visibility
 from manager.answers.base import Answer, Form, SourceName, TenantName
 
@@ -17,6 +18,8 @@ class TopicConnection(Form):
     retained: bool = False
     """Whether it begins with the message that the topic retains when it is first read. By default nothing is read that
     was published before."""
+    format: MessageFormat = JSON
+    """The format of its messages; a kind alone is enough for one with nothing else to say, as in `"format": "csv"`."""
 
 
 class RateConnection(Form):

@@ -110,7 +110,9 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
     """The supply of a source."""
     match connection:
         case TopicConnection():
-            return Subscribed(topic=connection.topic, fields=fields, retained=connection.retained)
+            return Subscribed(
+                topic=connection.topic, fields=fields, retained=connection.retained, format=connection.format
+            )
         case RateConnection():
             return Rated(per_second=connection.per_second)
         case TimerConnection():

@@ -1,0 +1,256 @@
+"""Decoders: what reads the messages of a format as events of a schema.
+
+A decoder takes messages and returns their events as columns, and what is unfit of them. It raises for no message.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.formats.csv_decoder import CsvDecoder
+from bridge.formats.records import (
+    CsvMessages,
+    JsonLinesMessages,
+    JsonMessages,
+    MessageFormat,
+    MsgpackMessages,
+    RawMessages,
+    TextMessages,
+)
+from bridge.formats.texts import FROM_TEXT
+from bridge.messages import LARGEST_EVENT
+from bridge.raw_events import (
+    DEEPEST,
+    Reading,
+    TooMuch,
+    Unfit,
+    UnfitField,
+    arrow_schema,
+    check_count,
+    check_size,
+    deeper_than,
+    events_by,
+    events_in,
+    json_text,
+    shown_text,
+    too_much,
+    typed_events,
+    values_in,
+    why_too_large,
+    why_unread,
+)
+from dags import Kind, Schema
+
+Decoder: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unfit, ...]]]
+F = TypeVar("F", bound=MessageFormat)
+
+
+def _json(_messages: JsonMessages, schema: Schema) -> Decoder:
+    return lambda messages: events_in(messages, schema)
+
+
+_BLANK = re.compile(rb"[ \t\r]*")
+
+
+def _json_lines(_messages: JsonLinesMessages, schema: Schema) -> Decoder:
+    typed = typed_events(schema)
+    decode = typed.reading(msgspec.json.Decoder(typed.event).decode_lines)
+
+    def read(message: bytes) -> Any:
+        events = decode(message)
+        # It would also take an object that is spread over lines.
+        if len(events) != message.count(b"\n") + 1 and len(events) != len(_lines(message)):
+            raise ValueError("an event is not on one line")
+        return events
+
+    def parts(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
+        try:
+            check_size(message)
+            check_count(message.count(b"\n") and len(_lines(message)))
+        except TooMuch as error:
+            unfit.append(too_much(message, error))
+            return ()
+        if len(message) <= LARGEST_EVENT:
+            return (message,)
+        return list(_small(_lines(message), unfit))
+
+    def values(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
+        for line in _lines(message):
+            # An array would be a list of events.
+            yield from [None] if line.lstrip().startswith(b"[") else values_in(line, unfit)
+
+    return lambda messages: events_by(Reading(parts=parts, read=read, values=values), messages, schema)
+
+
+def _lines(message: bytes) -> list[bytes]:
+    return [line for line in message.split(b"\n") if not _BLANK.fullmatch(line)]
+
+
+def _small(events: Iterable[bytes], unfit: list[Unfit]) -> Iterator[bytes]:
+    """The events that are not too large."""
+    for event in events:
+        if len(event) > LARGEST_EVENT:
+            unfit.append(Unfit(event=shown_text(event[:1_000]), reason=why_too_large(len(event))))
+        else:
+            yield event
+
+
+_PACKED = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_ANY = msgspec.msgpack.Decoder()
+_FEW = 100_000
+"""Bytes of a message that cannot hold too many events, because each takes one."""
+
+
+def _msgpack(_messages: MsgpackMessages, schema: Schema) -> Decoder:
+    typed = typed_events(schema)
+    fast = Reading(parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked)
+    slow = Reading(parts=_packed, read=_untyped, values=_unpacked)
+    floats = [name for name, kind in schema.fields.items() if kind is Kind.FLOAT]
+
+    def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+        events, unfit = events_by(fast, messages, schema)
+        # In JSON there is no such number. To look for them by column takes next to nothing.
+        if all(pc.all(pc.is_finite(events.column(name))).as_py() is not False for name in floats):
+            return events, unfit
+        return events_by(slow, messages, schema)
+
+    return decode
+
+
+def _untyped(_message: bytes) -> Any:
+    raise ValueError("it is to be read value by value")
+
+
+def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
+    if len(message) <= _FEW:
+        return (message,)
+    try:
+        check_size(message)
+        try:
+            events = _PACKED.decode(message)
+        except (msgspec.DecodeError, RecursionError):
+            # No array, or nothing that can be read, as will be found out.
+            return list(_small([message], unfit))
+        check_count(len(events))
+    except TooMuch as error:
+        unfit.append(too_much(message, error))
+        return ()
+    return (message,) if len(message) <= LARGEST_EVENT else list(_small(map(bytes, events), unfit))
+
+
+def _unpacked(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
+    try:
+        content = _ANY.decode(message)
+    except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
+        reason = why_unread(error, "message", "the message is not MessagePack: ")
+        unfit.append(Unfit(event=shown_text(message[:1_000]), reason=reason))
+        return
+    for event in content if isinstance(content, list) else [content]:
+        try:
+            yield plain(event)
+        except (ValueError, RecursionError) as error:
+            unfit.append(Unfit(event=repr(event)[:1_000], reason=why_unread(error, "event")))
+
+
+def plain(event: Any) -> Any:
+    """An event as JSON could hold it: bytes as base64 text, and times as ISO 8601.
+
+    >>> plain({"picture": b"abc"})
+    {'picture': 'YWJj'}
+    """
+    if deeper_than(event, DEEPEST + 1):
+        raise RecursionError
+    return _plain(event)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            if odd := next((name for name in value if not isinstance(name, str)), None):
+                raise ValueError(f"the name {odd!r} of a field is not a text")
+            return {name: _plain(inner) for name, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime():
+            return value.isoformat()
+        case _:
+            raise ValueError(f"a value is of the type {type(value).__name__}, which JSON does not have")
+
+
+def _text(messages: TextMessages, schema: Schema) -> Decoder:
+    def text(message: bytes) -> str:
+        try:
+            return message.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the message is not UTF-8: {error}") from None
+
+    return _one_field(messages.field, schema, text)
+
+
+def _raw(messages: RawMessages, schema: Schema) -> Decoder:
+    return _one_field(messages.field, schema, lambda message: base64.b64encode(message).decode())
+
+
+def _one_field(name: str, schema: Schema, text: Callable[[bytes], str]) -> Decoder:
+    """A decoder of messages that are each one field, with the text of its value."""
+    kind = schema.fields.get(name, Kind.STRING)
+    convert = FROM_TEXT[kind]
+    columns, names = arrow_schema(schema), (*schema.names(), "")
+    place = names.index(name) if name in schema.fields else len(names) - 1
+
+    def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+        values: list[object] = []
+        unfit: list[Unfit] = []
+        for message in _small(messages, unfit):
+            try:
+                values.append(_converted(name, kind, convert, text(message)))
+            except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
+                unfit.append(Unfit(event=shown_text(message), reason=why_unread(error, "message")))
+        if name not in schema.fields:
+            values = [json_text({name: undeclared}) for undeclared in values]
+        arrays = [
+            pa.array(values, column.type) if at == place else pa.nulls(len(values), column.type)
+            for at, column in enumerate(columns)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns), tuple(unfit)
+
+    return decode
+
+
+def _converted(name: str, kind: Kind, convert: Callable[[str], object], text: str) -> object:
+    try:
+        return convert(text)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise UnfitField(name, kind) from None
+
+
+_DECODERS: Mapping[type[Any], Callable[[Any, Schema], Decoder]] = {
+    JsonMessages: _json,
+    JsonLinesMessages: _json_lines,
+    CsvMessages: CsvDecoder,
+    MsgpackMessages: _msgpack,
+    TextMessages: _text,
+    RawMessages: _raw,
+}
+
+
+def decoder(messages: MessageFormat, schema: Schema) -> Decoder:
+    r"""What reads messages of a format as events of a schema.
+
+    >>> from bridge.formats.records import CsvMessages
+    >>> decode = decoder(CsvMessages(separator=";"), Schema.of(t=Kind.FLOAT))
+    >>> events, unfit = decode([b"t;unit\n20.5;C\nwarm;C"])
+    >>> events.to_pylist(), unfit[0].reason
+    ([{'t': 20.5, '_rest': '{"unit":"C"}'}], "the field 't' should be of kind float")
+    """
+    return _DECODERS[type(messages)](messages, schema)

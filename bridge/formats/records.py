@@ -1,0 +1,101 @@
+"""The formats of a source's messages, as forms and plans have them."""
+
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+MOST_COLUMNS = 1_000
+"""Columns of a CSV message."""
+_Character = Annotated[str, StringConstraints(pattern=r"^[\t\x20-\x7e]$")]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class _Format(BaseModel):
+    """The base of formats."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    media_types: ClassVar[tuple[str, ...]] = ()
+    """The content types under which events are sent in this format over REST."""
+
+
+class JsonMessages(_Format):
+    """JSON: an object is an event, and an array is a list of events."""
+
+    kind: Literal["json"] = "json"
+    media_types: ClassVar[tuple[str, ...]] = ("application/json",)
+
+
+class JsonLinesMessages(_Format):
+    """JSON lines: an object on each line. Blank lines are skipped."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-ndjson",)
+
+
+def _as_tuple(given: Any) -> Any:
+    # The short form of a format makes pydantic take the rest for values of Python, where a list is no tuple.
+    return tuple(given) if isinstance(given, list) else given
+
+
+class CsvMessages(_Format):
+    """CSV: an event on each line. An empty value is null, and all others are read by the kinds of their fields."""
+
+    kind: Literal["csv"] = "csv"
+    columns: Annotated[tuple[_Name, ...], Field(max_length=MOST_COLUMNS), BeforeValidator(_as_tuple)] = ()
+    """The names of the columns. Without them, each message begins with a line of names."""
+    separator: _Character = ","
+    quote: _Character = '"'
+    """The character around values that hold a separator, a quote or the end of a line. Inside, it is doubled."""
+    media_types: ClassVar[tuple[str, ...]] = ("text/csv",)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if self.separator == self.quote:
+            raise ValueError(f"separator and quote are both {self.quote!r}; choose another for one of them")
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError("two columns have the same name; rename one of them")
+        return self
+
+
+class MsgpackMessages(_Format):
+    """MessagePack: a map is an event, and an array is a list of events. Bytes become base64 text, times ISO 8601."""
+
+    kind: Literal["msgpack"] = "msgpack"
+    media_types: ClassVar[tuple[str, ...]] = ("application/msgpack", "application/vnd.msgpack", "application/x-msgpack")
+
+
+class TextMessages(_Format):
+    """Text: the whole message is one field, which is read by its kind. So a number alone is an event."""
+
+    kind: Literal["text"] = "text"
+    field: _Name = "text"
+    """The name of the field."""
+    media_types: ClassVar[tuple[str, ...]] = ("text/plain",)
+
+
+class RawMessages(_Format):
+    """Bytes: the whole message is one field, as base64 text."""
+
+    kind: Literal["raw"] = "raw"
+    field: _Name = "raw"
+    """The name of the field."""
+    media_types: ClassVar[tuple[str, ...]] = ("application/octet-stream",)
+
+
+def _whole(given: Any) -> Any:
+    return {"kind": given} if isinstance(given, str) else given
+
+
+_Formats: TypeAlias = JsonMessages | JsonLinesMessages | CsvMessages | MsgpackMessages | TextMessages | RawMessages
+_Kind: TypeAlias = Literal["json", "jsonl", "csv", "msgpack", "text", "raw"]
+MessageFormat: TypeAlias = Annotated[
+    Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
+]
+"""Any format. A kind alone is short for a format with nothing else in it."""
+JSON = JsonMessages()
+
+
+def is_json(messages: MessageFormat) -> bool:
+    """Whether a format is the one of sources that name none."""
+    return messages == JSON

@@ -1,0 +1,1 @@
+"""Tests of events as JSON and as columns."""
