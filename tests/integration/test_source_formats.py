@@ -3,16 +3,14 @@
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from manager.answers.dataflows import DataflowState
 from manager.client.client import Client
-from tests.integration.hosting import counted, numbers
-from tests.integration.serving import Served, counting, serving, street
+from tests.integration.hosting import numbers
+from tests.integration.serving import Served, serving, street
 
 pytestmark = pytest.mark.spark
 EVENTS = numbers(0, 6)
