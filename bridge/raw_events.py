@@ -399,7 +399,7 @@ def together(unfit: list[Unfit]) -> list[Unfit]:
     return [*unfit[:MOST_UNFIT_REPORTED], Unfit(event=rest[0].event, reason=more, count=len(rest))]
 
 
-def values_in(message: bytes, unfit: list[Unfit]) -> Iterable[Any]:
+def values_in(message: bytes, unfit: list[Unfit]) -> Sequence[Any]:
     """What a message of JSON holds; it is noted as unfit if it is not JSON."""
     try:
         content = _content(message)

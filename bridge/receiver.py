@@ -25,15 +25,15 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from bridge.formats.decoders import Decoder, decoder
-from bridge.formats.records import JSON, MessageFormat
+from bridge.formats.decoders import Decoder
 from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_of, offer, taken
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message, grouped
-from bridge.raw_events import Unfit
+from bridge.raw_events import Unfit, events_in
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -48,8 +48,8 @@ class SpoolFeed:
 
     spool: Spool
     schema: Schema | None = None
-    format: MessageFormat = JSON
-    """The format of raw events."""
+    decode: Decoder | None = None
+    """What reads raw events in the messages; by default they are JSON."""
     answers_at: str = ""
     """For numbered events, the topic on which to answer each message."""
     retained: bool = False
@@ -252,8 +252,6 @@ class Receiver:
         self.intakes: dict[str, Intake] = {}
         self._deliveries: dict[str, Deliveries] = {}
         """Those of raw topics, by topic; empty without a session."""
-        self._decoders: dict[str, Decoder] = {}
-        """Those of raw topics, by topic."""
         self._session = session
         self._transport = transport
         self._on_unread = on_unread
@@ -345,7 +343,6 @@ class Receiver:
         expected = feed.spool.producers.get(topic, Expected())
         self.intakes[topic] = Intake(expected=expected)
         if feed.schema is not None:
-            self._decoders[topic] = decoder(feed.format, feed.schema)
             if feed.spool.in_doubt.session != self._session:
                 # Else it might be read once that session comes back, with ids that it gave anew meanwhile.
                 feed.spool.append([], in_doubt=NOTHING_IN_DOUBT)
@@ -381,17 +378,17 @@ class Receiver:
             elif feed.schema is None:
                 self._spool_sent(feed, group)
             else:
-                self._spool_raw(topic, feed, group)
+                self._spool_raw(topic, feed, feed.decode or partial(events_in, schema=feed.schema), group)
                 is_held = not self._report_rejected(topic)
 
-    def _spool_raw(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
+    def _spool_raw(self, topic: str, feed: SpoolFeed, decode: Decoder, messages: Sequence[Message]) -> None:
         deliveries = self._deliveries.get(topic)
         new = messages if deliveries is None else deliveries.new(messages)
         payloads = [message.payload for message in new if not message.retained]
         if feed.retained and feed.spool.end == 0 and new and new[0].retained:
             # A topic retains one message. Each subscription brings it again, but only the first one before any other.
             payloads.insert(0, new[0].payload)
-        events, unfit = self._decoders[topic](payloads)
+        events, unfit = decode(payloads)
         for event in unfit:
             self._rejected[topic].append(Unread(topic=topic, event=event.event, reason=event.reason, count=event.count))
         items = list[Item]()

@@ -106,8 +106,9 @@ class TooLarge(Trouble, status=413, code="too-large", title="The body is too lar
 class UnsupportedMediaType(Trouble, status=415, code="unsupported-media-type", title="The body is not JSON"):
     """Bodies are JSON.
 
-    Send them uncompressed, with `Content-Type: application/json`; events may also be JSON lines with
-    `application/x-ndjson`, and wheels are sent as they are, with `application/octet-stream`.
+    Send them uncompressed, with `Content-Type: application/json`; wheels are sent as they are, with
+    `application/octet-stream`. Events may also be JSON lines with `application/x-ndjson`, or in the format of their
+    source with its content type, and compressed with `Content-Encoding: gzip`.
     """
 
     def __init__(self, header: str, value: str, taken: Iterable[str] = ("application/json",)) -> None:

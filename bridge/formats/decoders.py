@@ -6,27 +6,30 @@ A decoder takes messages and returns their events as columns, and what is unfit 
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bridge.formats.avro_decoder import AvroDecoder
 from bridge.formats.csv_decoder import CsvDecoder
 from bridge.formats.records import (
+    AvroMessages,
     CsvMessages,
     JsonLinesMessages,
     JsonMessages,
     MessageFormat,
     MsgpackMessages,
     RawMessages,
+    SenmlMessages,
     TextMessages,
 )
+from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.texts import FROM_TEXT
+from bridge.formats.values import plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
-    DEEPEST,
     Reading,
     TooMuch,
     Unfit,
@@ -34,7 +37,6 @@ from bridge.raw_events import (
     arrow_schema,
     check_count,
     check_size,
-    deeper_than,
     events_by,
     events_in,
     json_text,
@@ -103,6 +105,8 @@ def _small(events: Iterable[bytes], unfit: list[Unfit]) -> Iterator[bytes]:
 
 _PACKED = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _ANY = msgspec.msgpack.Decoder()
+_LISTS = re.compile(rb"[\x90-\x9f\xdc\xdd]")
+"""What a list begins with."""
 _FEW = 100_000
 """Bytes of a message that cannot hold too many events, because each takes one."""
 
@@ -110,7 +114,7 @@ _FEW = 100_000
 def _msgpack(_messages: MsgpackMessages, schema: Schema) -> Decoder:
     typed = typed_events(schema)
     fast = Reading(parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked)
-    slow = Reading(parts=_packed, read=_untyped, values=_unpacked)
+    slow = Reading(parts=_packed, read=untyped, values=_unpacked)
     floats = [name for name, kind in schema.fields.items() if kind is Kind.FLOAT]
 
     def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
@@ -121,10 +125,6 @@ def _msgpack(_messages: MsgpackMessages, schema: Schema) -> Decoder:
         return events_by(slow, messages, schema)
 
     return decode
-
-
-def _untyped(_message: bytes) -> Any:
-    raise ValueError("it is to be read value by value")
 
 
 def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
@@ -146,45 +146,17 @@ def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
 
 def _unpacked(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
     try:
-        content = _ANY.decode(message)
+        # Event by event if they are many, because as objects they take up to a hundred times the memory.
+        content = _PACKED.decode(message) if len(message) > _FEW and _LISTS.match(message) else _ANY.decode(message)
     except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
         reason = why_unread(error, "message", "the message is not MessagePack: ")
         unfit.append(Unfit(event=shown_text(message[:1_000]), reason=reason))
         return
     for event in content if isinstance(content, list) else [content]:
         try:
-            yield plain(event)
+            yield plain(_ANY.decode(event) if isinstance(event, msgspec.Raw) else event)
         except (ValueError, RecursionError) as error:
-            unfit.append(Unfit(event=repr(event)[:1_000], reason=why_unread(error, "event")))
-
-
-def plain(event: Any) -> Any:
-    """An event as JSON could hold it: bytes as base64 text, and times as ISO 8601.
-
-    >>> plain({"picture": b"abc"})
-    {'picture': 'YWJj'}
-    """
-    if deeper_than(event, DEEPEST + 1):
-        raise RecursionError
-    return _plain(event)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case dict():
-            if odd := next((name for name in value if not isinstance(name, str)), None):
-                raise ValueError(f"the name {odd!r} of a field is not a text")
-            return {name: _plain(inner) for name, inner in value.items()}
-        case list():
-            return [_plain(inner) for inner in value]
-        case bytes():
-            return base64.b64encode(value).decode()
-        case datetime():
-            return value.isoformat()
-        case _:
-            raise ValueError(f"a value is of the type {type(value).__name__}, which JSON does not have")
+            unfit.append(Unfit(event=shown_value(event), reason=why_unread(error, "event")))
 
 
 def _text(messages: TextMessages, schema: Schema) -> Decoder:
@@ -238,7 +210,9 @@ _DECODERS: Mapping[type[Any], Callable[[Any, Schema], Decoder]] = {
     JsonMessages: _json,
     JsonLinesMessages: _json_lines,
     CsvMessages: CsvDecoder,
+    SenmlMessages: senml_decoder,
     MsgpackMessages: _msgpack,
+    AvroMessages: AvroDecoder,
     TextMessages: _text,
     RawMessages: _raw,
 }

@@ -1,8 +1,8 @@
 """The formats of a source's messages, as forms and plans have them."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 MOST_COLUMNS = 1_000
 """Columns of a CSV message."""
@@ -58,11 +58,27 @@ class CsvMessages(_Format):
         return self
 
 
+class SenmlMessages(_Format):
+    """SenML (RFC 8428): each record of a pack is an event, with base values applied. Its time is in milliseconds."""
+
+    kind: Literal["senml"] = "senml"
+    media_types: ClassVar[tuple[str, ...]] = ("application/senml+json", "application/sensml+json")
+
+
 class MsgpackMessages(_Format):
     """MessagePack: a map is an event, and an array is a list of events. Bytes become base64 text, times ISO 8601."""
 
     kind: Literal["msgpack"] = "msgpack"
     media_types: ClassVar[tuple[str, ...]] = ("application/msgpack", "application/vnd.msgpack", "application/x-msgpack")
+
+
+class AvroMessages(_Format):
+    """Avro: a message is one event, or an object container file. Bytes become base64 text, times ISO 8601."""
+
+    kind: Literal["avro"] = "avro"
+    writer_schema: JsonValue = None
+    """The schema that single events are written with. Container files have their own."""
+    media_types: ClassVar[tuple[str, ...]] = ("application/avro", "avro/binary")
 
 
 class TextMessages(_Format):
@@ -87,13 +103,28 @@ def _whole(given: Any) -> Any:
     return {"kind": given} if isinstance(given, str) else given
 
 
-_Formats: TypeAlias = JsonMessages | JsonLinesMessages | CsvMessages | MsgpackMessages | TextMessages | RawMessages
-_Kind: TypeAlias = Literal["json", "jsonl", "csv", "msgpack", "text", "raw"]
+_Formats: TypeAlias = (
+    JsonMessages
+    | JsonLinesMessages
+    | CsvMessages
+    | SenmlMessages
+    | MsgpackMessages
+    | AvroMessages
+    | TextMessages
+    | RawMessages
+)
+_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "text", "raw"]
 MessageFormat: TypeAlias = Annotated[
     Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
 ]
 """Any format. A kind alone is short for a format with nothing else in it."""
 JSON = JsonMessages()
+MEDIA_TYPES: tuple[str, ...] = tuple(media for form in get_args(_Formats) for media in form.media_types)
+"""All content types of events over REST."""
+
+
+class UnusableFormat(ValueError):
+    """A format that this process cannot read: its schema is not valid, or a library is missing."""
 
 
 def is_json(messages: MessageFormat) -> bool:

@@ -37,6 +37,8 @@ from bridge import (
     consumers,
     topics,
 )
+from bridge.formats.decoders import decoder
+from bridge.formats.records import UnusableFormat
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import InDoubt
@@ -386,7 +388,7 @@ class HostSpools:
                 raw = SpoolFeed(
                     spool=supply.spool,
                     schema=subscribed.schema,
-                    format=subscribed.format,
+                    decode=decoder(subscribed.format, subscribed.schema),
                     retained=subscribed.retained,
                 )
                 feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}
@@ -434,7 +436,7 @@ def _troubles(supply: _Supply) -> Iterator[None]:
     """Note a failure as the trouble of one stream, so that it hurts no other; it is supplied again after a while."""
     try:
         yield
-    except (SpoolDamaged, SpoolClosed, OSError) as error:
+    except (SpoolDamaged, SpoolClosed, UnusableFormat, OSError) as error:
         log.error("stream %s: %s", supply.ingress.stream, error)  # noqa: TRY400 - it says where and what to do
         supply.fail(str(error))
 

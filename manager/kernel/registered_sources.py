@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
+from bridge.formats.records import JSON, MessageFormat
 from dags import Kind, Schema, Source, Visibility, fields_in
 from engine.plan import Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
@@ -61,6 +62,11 @@ class Registered:
     def topic(self) -> str | None:
         """The MQTT topic of its events, if they are published."""
         return self.connection.topic if isinstance(self.connection, TopicConnection) else None
+
+    @property
+    def format(self) -> MessageFormat:
+        """The format of its messages."""
+        return self.connection.format if isinstance(self.connection, TopicConnection) else JSON
 
     def since(self, tenant: str) -> float:
         """The time since which a tenant may read it; the beginning for its owner."""

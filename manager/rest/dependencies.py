@@ -12,6 +12,7 @@ and `planning` parse them; forms are parsed here.
 
 import asyncio
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from pydantic import BaseModel, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
+from bridge.formats.records import MEDIA_TYPES
 from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.problems import listed, pointer, quoted, suggestion
 from engine.code.wheel_file import MOST_WHEEL_BYTES
@@ -39,6 +41,7 @@ from manager.problem import (
     TooManyRequests,
     Unauthenticated,
     UnsupportedMediaType,
+    invalid,
 )
 from manager.service import Service
 from manager.use_case import Caller, Paging
@@ -323,7 +326,9 @@ def in_turn(read: Callable[..., Awaitable[Any]]) -> Any:
 
 
 F = TypeVar("F", bound=BaseModel)
-_JSON, _LINES = "application/json", "application/x-ndjson"
+_JSON = "application/json"
+KINDS_OF_EVENTS = ("application/x-ndjson", _JSON, *(kind for kind in MEDIA_TYPES if kind != _JSON))
+_GZIP = 16 + zlib.MAX_WBITS
 OCTETS = "application/octet-stream"
 MOST_FORM_BYTES = 1024 * 1024
 _MOST_EVENT_BYTES = 1_000_000
@@ -336,15 +341,15 @@ class SentEvents:
     """The events of a request, not yet parsed."""
 
     body: bytes
-    as_lines: bool
-    """Whether the body has an event on each line; else it is a JSON array."""
+    media_type: str
+    """The content type, without parameters."""
 
 
-def body(most: int, *kinds: str) -> Callable[[Request, TheCaller], Awaitable[bytes]]:
+def body(most: int, *kinds: str, unzips: bool = False) -> Callable[[Request, TheCaller], Awaitable[bytes]]:
     """Make the dependency that reads the bytes of a body of one of these kinds, JSON by default."""
 
     async def read(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - it is read only for a known caller
-        return await _read(request, most, kinds or (_JSON,))
+        return await _read(request, most, kinds or (_JSON,), unzips=unzips)
 
     return read
 
@@ -355,10 +360,10 @@ wheel = body(MOST_WHEEL_BYTES, OCTETS)
 
 
 async def events(
-    request: Request, sent: Annotated[bytes, Depends(body(_MOST_EVENT_BYTES, _LINES, _JSON))]
+    request: Request, sent: Annotated[bytes, Depends(body(_MOST_EVENT_BYTES, *KINDS_OF_EVENTS, unzips=True))]
 ) -> SentEvents:
-    """The events in a body: JSON lines or an array."""
-    return SentEvents(body=sent, as_lines=_kind(request) == _LINES)
+    """The events in a body: JSON lines, an array, or messages in the format of a source."""
+    return SentEvents(body=sent, media_type=_kind(request))
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
@@ -388,21 +393,33 @@ async def _parse(request: Request, model: type[F], most: int) -> F:
         raise InvalidRequest(_problem(detail, raw, model) for detail in wrong) from None
 
 
-async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
+async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,), *, unzips: bool = False) -> bytes:
     if _kind(request) not in kinds:
         raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    unzipping = zlib.decompressobj(_GZIP) if unzips and coding == "gzip" else None
+    if coding != "identity" and unzipping is None:
         raise UnsupportedMediaType("Content-Encoding", coding, kinds)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most:
         raise TooLarge(most)
     whole = bytearray()
-    async for part in request.stream():
-        whole += part
-        if len(whole) > most:
-            raise TooLarge(most)
+    try:
+        async for part in request.stream():
+            # No more than one byte beyond the limit, whatever a part grows to.
+            whole += part if unzipping is None else unzipping.decompress(part, most + 1 - len(whole))
+            if len(whole) > most:
+                raise TooLarge(most)
+    except zlib.error as error:
+        raise _not_gzip(str(error)) from None
+    if unzipping is not None and (not unzipping.eof or unzipping.unused_data):
+        raise _not_gzip("it ends too early, or something follows it")
     return bytes(whole)
+
+
+def _not_gzip(why: str) -> InvalidRequest:
+    remedy = "compress it with gzip, or send it without Content-Encoding"
+    return invalid("", "not-gzip", f"the body is not a gzip file: {why}", remedy)
 
 
 def _kind(request: Request) -> str:

@@ -1,7 +1,7 @@
 """Events that callers send to sources over REST: read from the request, and published until the spool has them.
 
-The body of a request is JSON lines or a JSON array, which must all fit the schema of their source. A problem names the
-line, the field and the remedy.
+The body of a request is JSON lines, a JSON array, or a message in the format of the source. Its events must all fit the
+schema of their source. A problem of JSON names the line, the field and the remedy.
 
 A host answers each message with the producer's position in the spool. A broker that was killed may have lost a message,
 and a host that starts may not be subscribed yet. So a message without an answer is published again once the broker has
@@ -23,16 +23,30 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import MalformedFrame, Message, cut, topics
+from bridge.formats.decoders import decoder
+from bridge.formats.records import JsonLinesMessages, JsonMessages, MessageFormat, UnusableFormat
 from bridge.intake import Receipt, Sent
 from bridge.raw_events import UnfitField, parsed, rows_in
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from dags.problems import pointer
-from manager.problem import FieldError, InvalidRequest, NotTaken, QuotaExceeded, StateNotReady, TooLarge, invalid
+from manager.problem import (
+    FieldError,
+    InvalidRequest,
+    NotTaken,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    UnsupportedMediaType,
+    invalid,
+)
 
 MOST_REQUEST_EVENTS = 10_000
 MOST_REQUEST_PROBLEMS = 20
 """Problems that an answer lists at most."""
+_SHOWN = 200
+"""Characters of an unfit event that a problem shows."""
+_JSON_TYPES = (*JsonMessages.media_types, *JsonLinesMessages.media_types)
 _BLANK = re.compile(rb"[ \t\r]*")
 _REMEDIES = {
     Kind.BOOLEAN: "send true or false, without quotes",
@@ -42,6 +56,27 @@ _REMEDIES = {
     Kind.TIMESTAMP: "send milliseconds since 1970, or a text as in ISO 8601",
     Kind.JSON: "send JSON of fewer levels, without halves of characters",
 }
+
+
+def events_of(body: bytes, media_type: str, messages: MessageFormat, schema: Schema) -> pa.RecordBatch:
+    """Read the events of a body as its content type says; raises `InvalidRequest` with all problems, up to a limit."""
+    if media_type in _JSON_TYPES:
+        return events_in(body, schema, as_lines=media_type in JsonLinesMessages.media_types)
+    if media_type not in messages.media_types:
+        raise UnsupportedMediaType("Content-Type", media_type, (*messages.media_types, *_JSON_TYPES))
+    try:
+        events, unfit = decoder(messages, schema)([body])
+    except UnusableFormat as error:
+        raise StateNotReady(str(error)) from error
+    if len(events) > MOST_REQUEST_EVENTS:
+        raise TooLarge(MOST_REQUEST_EVENTS, "events")
+    if unfit:
+        remedy = f"send what the source's schema and its format ({messages.kind}) say"
+        raise InvalidRequest(
+            FieldError(pointer="", code="unfit-event", message=f"{event.reason}: {event.event[:_SHOWN]}", remedy=remedy)
+            for event in unfit[:MOST_REQUEST_PROBLEMS]
+        )
+    return events
 
 
 def events_in(body: bytes, schema: Schema, *, as_lines: bool) -> pa.RecordBatch:

@@ -138,7 +138,9 @@ def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
     first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first event, from 0.")] = None,
 ) -> SentAnswer:
     """Send events to a source. Answered once they are in its spool. If one does not fit, none is taken."""
-    return service.source_events.send(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
+    return service.source_events.send(
+        caller, name, sent.body, media_type=sent.media_type, producer=producer, first=first
+    )
 
 
 @events_router.get("/sources/{name}/producers/{producer}", **documented(*_TROUBLES))

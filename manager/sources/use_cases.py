@@ -12,6 +12,8 @@ from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from bridge.embedded.access import covers
+from bridge.formats.decoders import decoder
+from bridge.formats.records import UnusableFormat
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Schema, fields_in
 from engine.plan import unfit
@@ -47,7 +49,7 @@ from manager.kernel.transitions import TransitionScope
 from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
-from manager.sources.events import EventSender, Gap, events_in
+from manager.sources.events import EventSender, Gap, events_of
 from manager.sources.inference import inferred, samples_in
 from manager.store.tables import SourceRow, TenantRow
 from manager.tenants.broker_access import UnfitName, check_topic
@@ -76,6 +78,10 @@ class Sources(Base):
                 check_topic(connection.topic)
             except UnfitName as error:
                 raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
+            try:
+                decoder(connection.format, Schema.of(form.fields))
+            except UnusableFormat as error:
+                raise invalid("/connection/format", "unfit-format", str(error), "correct the format") from error
         row = SourceRow(
             name=full_name(owner, form.name),
             owner=owner,
@@ -404,7 +410,7 @@ class SourceEvents(Base):
     """Dataflows that were seen to run: what was sent from then on is theirs."""
 
     def send(  # noqa: PLR0913 - each is a part of the request
-        self, caller: Caller, name: str, body: bytes, *, as_lines: bool, producer: str | None, first: int | None
+        self, caller: Caller, name: str, body: bytes, *, media_type: str, producer: str | None, first: int | None
     ) -> SentAnswer:
         """Have events lie in a source's spool, once each; without a producer's name under one for this time only."""
         if (producer is None) is not (first is None):
@@ -417,7 +423,7 @@ class SourceEvents(Base):
             )
         taking = self._taking(caller, name)
         source, sender = taking.source.name, self._sender()
-        events, number = events_in(body, taking.source.schema, as_lines=as_lines), first or 0
+        events, number = events_of(body, media_type, taking.format, taking.source.schema), first or 0
         named = producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}"
         with sender.admitted(caller.who) as until:
             self._await_readers(source)

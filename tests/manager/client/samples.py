@@ -155,7 +155,7 @@ SOURCE = {
     "owner": "school",
     "schema": {"f": "float"},
     "visibility": "named",
-    "connection": {"kind": "topic", "topic": "city/raw", "retained": False},
+    "connection": {"kind": "topic", "topic": "city/raw", "retained": False, "format": {"kind": "json"}},
     "readers": ["health"],
     "dataflows": 1,
     "received": {

@@ -65,7 +65,7 @@ class Bench:
         self, who: Caller, name: str, body: bytes = BODY, producer: str | None = None, first: int | None = None
     ) -> int:
         return self.manager.service.source_events.send(
-            who, name, body, as_lines=True, producer=producer, first=first
+            who, name, body, media_type="application/x-ndjson", producer=producer, first=first
         ).next
 
     def values(self, name: str = "ann:weather") -> list[int]:
@@ -182,11 +182,11 @@ def refused(body: bytes, *, as_lines: bool = True) -> list[tuple[str, str, str]]
 def test_lines_and_arrays_give_the_same_events() -> None:
     """Blank lines are skipped, undeclared fields are kept together, and a single object is an array of one."""
     events = [{"n": 1, "k": "a", "unit": "C"}, {"n": 2.0, "at": "2026-01-02T03:04:05Z"}]
-    lines = events_in("\r\n\n".join(map(json.dumps, events)).encode(), SCHEMA, as_lines=True)
+    lines = events_in("\r\n\n".join(map(json.dumps, events)).encode(), SCHEMA, media_type="application/x-ndjson")
     assert lines == events_in(json.dumps(events).encode(), SCHEMA, as_lines=False)
     assert ['{"unit":"C"}', None] == lines.column(REST_COLUMN).to_pylist()
     assert 1 == events_in(json.dumps(events[0]).encode(), SCHEMA, as_lines=False).num_rows
-    assert 0 == events_in(b"", SCHEMA, as_lines=True).num_rows
+    assert 0 == events_in(b"", SCHEMA, media_type="application/x-ndjson").num_rows
 
 
 def test_every_problem_is_named_by_line_and_field() -> None:
@@ -207,7 +207,7 @@ def test_problems_and_events_of_a_request_are_limited() -> None:
     """So a wrong file is answered at once, and no request delays others."""
     assert MOST_REQUEST_PROBLEMS == len(refused(b'{"n": "x"}\n' * 100))
     with pytest.raises(TooLarge, match="10000 events"):
-        events_in(b"{}\n" * (MOST_REQUEST_EVENTS + 1), SCHEMA, as_lines=True)
+        events_in(b"{}\n" * (MOST_REQUEST_EVENTS + 1), SCHEMA, media_type="application/x-ndjson")
 
 
 STREAM = "source/7"
