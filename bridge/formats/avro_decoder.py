@@ -315,7 +315,7 @@ def _events(written: _Written, count: int, block: bytes, unfit: list[Unfit]) -> 
             event = written.read(stream)
             size, start = behind + stream.tell() - start, behind + stream.tell()
         except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-            why = f"the event is not of its schema: {error or type(error).__name__}"
+            why = f"the event is not of its schema: {error!r}"
             unfit.append(Unfit(event=shown_text(block[start : start + 1_000]), reason=why, count=count - place))
             return
         try:

@@ -39,6 +39,7 @@ DOCUMENT: dict[str, Any] = BODIES["Document"]
 MODULE_FORM: dict[str, Any] = BODIES["ModuleForm"]
 SENT_EVENTS = [{"sensor": "s1", "temperature": 21.5}, {"sensor": "s2", "temperature": 19.0}]
 EVENT_LINES = "".join(f"{json.dumps(event)}\n" for event in SENT_EVENTS)
+EVENT_ROWS = "sensor,temperature\ns1,21.5\ns2,19.0\n"
 
 
 def example(model: type[A], name: str = "") -> A:

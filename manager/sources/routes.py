@@ -1,9 +1,10 @@
 """Routes of sources: register, list, show, open to others, revoke; and of events that callers send to them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from bridge.formats.records import MEDIA_TYPES
 from manager.answers.base import Page
 from manager.answers.sources import (
     ProducerAnswer,
@@ -29,7 +30,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest.dependencies import DryRun, Named, SentEvents, TheCaller, ThePage, TheService, events, form
-from manager.rest.examples import EVENT_LINES, SENT_EVENTS
+from manager.rest.examples import EVENT_LINES, EVENT_ROWS, SENT_EVENTS
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["sources"])
@@ -107,7 +108,7 @@ def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stoppe
 
 events_router = APIRouter(prefix="/v1", tags=["sources"])
 _TROUBLES = (Conflict, Forbidden, NotFound, NotTaken, QuotaExceeded, StateNotReady)
-_EVENTS = {
+_EVENTS: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
@@ -116,8 +117,15 @@ _EVENTS = {
                 "schema": {"type": "array", "items": {"type": "object"}},
                 "example": SENT_EVENTS,
             },
+            "text/csv": {"schema": {"type": "string"}, "example": EVENT_ROWS},
         },
     }
+}
+# All others are binary, or need a source of their format.
+_EVENTS["requestBody"]["content"] |= {
+    media_type: {"schema": {"type": "string", "format": "binary"}}
+    for media_type in MEDIA_TYPES
+    if media_type not in _EVENTS["requestBody"]["content"]
 }
 
 
@@ -137,7 +145,11 @@ def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
     ] = None,
     first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first event, from 0.")] = None,
 ) -> SentAnswer:
-    """Send events to a source. Answered once they are in its spool. If one does not fit, none is taken."""
+    """Send events to a source. Answered once they are in its spool. If one does not fit, none is taken.
+
+    JSON and JSON lines are always taken; other content types if the source's format is theirs. The body may be
+    compressed, with `Content-Encoding: gzip`.
+    """
     return service.source_events.send(
         caller, name, sent.body, media_type=sent.media_type, producer=producer, first=first
     )

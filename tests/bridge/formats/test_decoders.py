@@ -178,13 +178,13 @@ def test_hostile_bytes_raise_nothing_and_vanish_nowhere(kind: str) -> None:
     def holds(messages: list[bytes]) -> None:
         batch, unfit = decode(messages)
         batch.validate(full=True)
-        events, refused = one_by_one(decode, messages)
+        events, alone = one_by_one(decode, messages)
         assert repr(batch.to_pylist()) == repr(events)
-        assert Counter(unfit) == Counter(refused)
+        assert Counter(unfit) == Counter(alone)
         for message in messages:
-            events, refused = decode([message])
+            batch, refused = decode([message])
             is_blank = not message.strip(b" \t\r\n\xef\xbb\xbf") or message in {b"\x90", b"[]"}
-            assert len(events) or refused or is_blank
+            assert len(batch) or refused or is_blank
 
     holds()
 

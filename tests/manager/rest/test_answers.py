@@ -1,6 +1,7 @@
 """What use cases answer over HTTP."""
 
 import csv
+import gzip
 import io
 import json
 from typing import Any
@@ -9,7 +10,10 @@ import httpx
 import pytest
 
 from manager.answers.dead_letters import DeadLetterAnswer
+from manager.answers.sources import SentAnswer
 from manager.rest import examples
+from manager.sources.use_cases import SourceEvents
+from manager.use_case import Caller
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
@@ -287,3 +291,31 @@ def test_a_time_may_be_of_any_zone(ann: httpx.Client, text: str) -> None:
     """As RFC 3339 writes it."""
     answer = ann.get("/v1/reports/savings", params={"from": text})
     assert (200, "2026-03-01T12:00:00") == (answer.status_code, answer.json()["since"][:19])
+
+
+def test_events_may_be_compressed(ann: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They reach the service as they were before, with their content type; the bound is on them as they are then."""
+    seen: list[tuple[bytes, str]] = []
+
+    def send(
+        _self: SourceEvents, _caller: Caller, name: str, body: bytes, *, media_type: str, **_more: Any
+    ) -> SentAnswer:
+        seen.append((body, media_type))
+        return SentAnswer(source=name, producer="p", next=1)
+
+    monkeypatch.setattr(SourceEvents, "send", send)
+
+    def post(body: bytes, media_type: str = "text/csv; charset=utf-8", coding: str = "gzip") -> tuple[int, str]:
+        headers = {"Content-Type": media_type, "Content-Encoding": coding}
+        answer = ann.post("/v1/sources/street/events", content=body, headers=headers)
+        return answer.status_code, answer.json().get("type", "").rpartition("/")[2]
+
+    rows = b"t\n" + b"1\n" * 400_000
+    assert (200, "") == post(gzip.compress(rows))
+    assert (200, "") == post(gzip.compress(b"[]"), "application/json", "GZIP")
+    assert [(rows, "text/csv"), (b"[]", "application/json")] == seen
+    assert (413, "too-large") == post(gzip.compress(b"t\n" * 100_000_000))
+    for damaged in (b"", b"x", gzip.compress(rows)[:-1], gzip.compress(rows) + b"x"):
+        assert (422, "invalid-request") == post(damaged)
+    assert (415, "unsupported-media-type") == post(rows, coding="br")
+    assert (415, "unsupported-media-type") == post(rows, "image/png", "identity")

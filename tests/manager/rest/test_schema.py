@@ -20,6 +20,7 @@ from schemathesis.core.transport import Response
 from manager.kernel.live_events import LiveEvents
 from manager.rest import examples
 from manager.rest.app import make_app
+from manager.rest.dependencies import KINDS_OF_EVENTS
 from manager.rest.problems import PROBLEM_MEDIA_TYPE
 from tests.manager.rest.documented_answers import ROUTES
 from tests.manager.rest.fake_service import FakeService
@@ -60,10 +61,10 @@ _SOURCES, _TENANTS = ("spare", "city:spare", "city:street"), ("poor", "bob")
 _MODULES = ("plausible", "everybodys", "script")
 
 
-@schemathesis.serializer("application/x-ndjson")
+@schemathesis.serializer(*(kind for kind in KINDS_OF_EVENTS if kind != "application/json"))
 def _lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
-    """Lines of events, which are a text to OpenAPI."""
-    return str(value).encode(errors="replace")
+    """Events in other formats than JSON, which are texts or bytes to OpenAPI."""
+    return value if isinstance(value, bytes) else str(value).encode(errors="replace")
 
 
 _switch = Switch()

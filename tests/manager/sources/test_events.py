@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from bridge import topics
+from bridge.formats.records import CsvMessages
 from bridge.intake import MOST_REMEMBERED
 from bridge.raw_events import REST_COLUMN
 from dags import Kind, Schema
@@ -25,6 +26,7 @@ from manager.problem import (
     QuotaExceeded,
     StateNotReady,
     TooLarge,
+    UnsupportedMediaType,
 )
 from manager.sources import events as sent_events
 from manager.sources.events import (
@@ -35,6 +37,7 @@ from manager.sources.events import (
     EventSender,
     Gap,
     events_in,
+    events_of,
 )
 from manager.use_case import Caller
 from tests.manager.managers import ANN, BOB, EVE, OPERATOR, Manager
@@ -182,11 +185,11 @@ def refused(body: bytes, *, as_lines: bool = True) -> list[tuple[str, str, str]]
 def test_lines_and_arrays_give_the_same_events() -> None:
     """Blank lines are skipped, undeclared fields are kept together, and a single object is an array of one."""
     events = [{"n": 1, "k": "a", "unit": "C"}, {"n": 2.0, "at": "2026-01-02T03:04:05Z"}]
-    lines = events_in("\r\n\n".join(map(json.dumps, events)).encode(), SCHEMA, media_type="application/x-ndjson")
+    lines = events_in("\r\n\n".join(map(json.dumps, events)).encode(), SCHEMA, as_lines=True)
     assert lines == events_in(json.dumps(events).encode(), SCHEMA, as_lines=False)
     assert ['{"unit":"C"}', None] == lines.column(REST_COLUMN).to_pylist()
     assert 1 == events_in(json.dumps(events[0]).encode(), SCHEMA, as_lines=False).num_rows
-    assert 0 == events_in(b"", SCHEMA, media_type="application/x-ndjson").num_rows
+    assert 0 == events_in(b"", SCHEMA, as_lines=True).num_rows
 
 
 def test_every_problem_is_named_by_line_and_field() -> None:
@@ -207,7 +210,7 @@ def test_problems_and_events_of_a_request_are_limited() -> None:
     """So a wrong file is answered at once, and no request delays others."""
     assert MOST_REQUEST_PROBLEMS == len(refused(b'{"n": "x"}\n' * 100))
     with pytest.raises(TooLarge, match="10000 events"):
-        events_in(b"{}\n" * (MOST_REQUEST_EVENTS + 1), SCHEMA, media_type="application/x-ndjson")
+        events_in(b"{}\n" * (MOST_REQUEST_EVENTS + 1), SCHEMA, as_lines=True)
 
 
 STREAM = "source/7"
@@ -310,3 +313,32 @@ def test_waiting_requests_are_limited(made: EventSender) -> None:
             many.enter_context(made.admitted("bob"))
     with made.admitted("ann"):
         pass
+
+
+def test_other_content_types_are_those_of_the_format_of_the_source() -> None:
+    """They are read as messages are; JSON is taken whatever the format is."""
+    form = CsvMessages(separator=";")
+    expected = [{"at": None, "k": "a", "n": 1, REST_COLUMN: None}, {"at": None, "k": None, "n": 2, REST_COLUMN: None}]
+    for media_type, body in (
+        ("text/csv", b"n;k\n1;a\n2;\n"),
+        ("application/json", b'[{"n": 1, "k": "a"}, {"n": 2}]'),
+        ("application/x-ndjson", b'{"n": 1, "k": "a"}\n{"n": 2}'),
+    ):
+        assert expected == events_of(body, media_type, form, SCHEMA).to_pylist()
+    with pytest.raises(UnsupportedMediaType, match="send it uncompressed, with Content-Type: text/csv or application"):
+        events_of(b"", "application/msgpack", form, SCHEMA)
+
+
+def test_unfit_events_of_other_formats_are_named() -> None:
+    """With the reason and the event, as far as a problem goes; then none is taken."""
+    lines = "".join(f"{number}x\n" for number in range(100))
+    with pytest.raises(InvalidRequest) as caught:
+        events_of(b"n\n1\n" + lines.encode(), "text/csv", CsvMessages(), SCHEMA)
+    assert MOST_REQUEST_PROBLEMS == len(caught.value.errors)
+    assert ("", "unfit-event", "the field 'n' should be of kind integer: 0x") == (
+        caught.value.errors[0].pointer,
+        caught.value.errors[0].code,
+        caught.value.errors[0].message,
+    )
+    with pytest.raises(TooLarge, match="10000 events"):
+        events_of(b"n\n" + b"1\n" * (MOST_REQUEST_EVENTS + 1), "text/csv", CsvMessages(), SCHEMA)
