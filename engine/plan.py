@@ -15,9 +15,9 @@ import networkx as nx
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bridge import Rate, Replay, Timer
-from bridge.formats.records import JSON, MessageFormat, is_json
 from dags import Kind, Schema
 from dags.dataflow import DividedBy
+from dags.message_formats import JSON, MessageFormat, is_json
 from dags.outputs import OutputSettings
 
 

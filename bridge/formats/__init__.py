@@ -1,6 +1,5 @@
-"""The formats of a source's messages: what they are (`records`), and what reads events in them (`decoders`).
+"""The formats of a source's messages: `decoders` has what reads the events in them.
 
-To add a format, add its record to `records.MessageFormat`, and what reads it to the table of `decoders`. Whatever the
-format, the bounds are the same on messages, on events and on how deep they are nested, and all that is unfit is
-reported.
+To add a format, add its record to `dags.message_formats`, and what reads it to the table of `decoders`. Whatever the
+format, messages, events and depth are bounded as those of JSON are, and all that is unfit is reported.
 """

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bridge.formats.records import AvroMessages, UnusableFormat
 from bridge.formats.values import plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
@@ -35,6 +34,7 @@ from bridge.raw_events import (
     why_unread,
 )
 from dags import Schema
+from dags.message_formats import AvroMessages, UnusableFormat
 
 _CONTAINER = b"Obj\x01"
 _SINGLE = b"\xc3\x01"

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from bridge.formats.records import MOST_COLUMNS, CsvMessages
 from bridge.formats.texts import FALSE, FROM_TEXT, TRUE
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
@@ -39,6 +38,7 @@ from bridge.raw_events import (
     why_unread,
 )
 from dags import Kind, Schema
+from dags.message_formats import MOST_COLUMNS, CsvMessages
 
 _WORTH_IT = 2_000
 """Bytes from which on messages are read at once."""

@@ -14,17 +14,6 @@ import pyarrow.compute as pc
 
 from bridge.formats.avro_decoder import AvroDecoder
 from bridge.formats.csv_decoder import CsvDecoder
-from bridge.formats.records import (
-    AvroMessages,
-    CsvMessages,
-    JsonLinesMessages,
-    JsonMessages,
-    MessageFormat,
-    MsgpackMessages,
-    RawMessages,
-    SenmlMessages,
-    TextMessages,
-)
 from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.texts import FROM_TEXT
 from bridge.formats.values import plain, shown_value, untyped
@@ -48,6 +37,17 @@ from bridge.raw_events import (
     why_unread,
 )
 from dags import Kind, Schema
+from dags.message_formats import (
+    AvroMessages,
+    CsvMessages,
+    JsonLinesMessages,
+    JsonMessages,
+    MessageFormat,
+    MsgpackMessages,
+    RawMessages,
+    SenmlMessages,
+    TextMessages,
+)
 
 Decoder: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unfit, ...]]]
 F = TypeVar("F", bound=MessageFormat)
@@ -221,7 +221,7 @@ _DECODERS: Mapping[type[Any], Callable[[Any, Schema], Decoder]] = {
 def decoder(messages: MessageFormat, schema: Schema) -> Decoder:
     r"""What reads messages of a format as events of a schema.
 
-    >>> from bridge.formats.records import CsvMessages
+    >>> from dags.message_formats import CsvMessages
     >>> decode = decoder(CsvMessages(separator=";"), Schema.of(t=Kind.FLOAT))
     >>> events, unfit = decode([b"t;unit\n20.5;C\nwarm;C"])
     >>> events.to_pylist(), unfit[0].reason

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.formats.records import SenmlMessages
 from bridge.formats.values import shown_value, untyped
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
@@ -27,6 +26,7 @@ from bridge.raw_events import (
     values_in,
 )
 from dags import Schema
+from dags.message_formats import SenmlMessages
 
 _NUMBER, _TEXT = (int, float), (str,)
 _BASES: Mapping[str, tuple[type, ...]] = {

@@ -38,10 +38,10 @@ from bridge import (
     topics,
 )
 from bridge.formats.decoders import decoder
-from bridge.formats.records import UnusableFormat
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import InDoubt
+from dags.message_formats import UnusableFormat
 from engine.host.reception import Reception, Receptions
 from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from bridge.formats.records import JSON, MessageFormat
 from dags import Kind, Visibility
+from dags.message_formats import JSON, MessageFormat
 from manager.answers.base import Answer, Form, SourceName, TenantName
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
-from bridge.formats.records import JSON, MessageFormat
 from dags import Kind, Schema, Source, Visibility, fields_in
+from dags.message_formats import JSON, MessageFormat
 from engine.plan import Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied

@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from bridge import MalformedFrame, Message, cut, topics
 from bridge.formats.decoders import decoder
-from bridge.formats.records import JsonLinesMessages, JsonMessages, MessageFormat, UnusableFormat
 from bridge.intake import Receipt, Sent
 from bridge.raw_events import UnfitField, parsed, rows_in
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
+from dags.message_formats import JsonLinesMessages, JsonMessages, MessageFormat, UnusableFormat
 from dags.problems import pointer
 from manager.problem import (
     FieldError,

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from bridge.formats.records import MEDIA_TYPES
+from dags.message_formats import MEDIA_TYPES
 from manager.answers.base import Page
 from manager.answers.sources import (
     ProducerAnswer,

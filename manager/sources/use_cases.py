@@ -13,9 +13,9 @@ from sqlmodel import Session, col
 
 from bridge.embedded.access import covers
 from bridge.formats.decoders import decoder
-from bridge.formats.records import UnusableFormat
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Schema, fields_in
+from dags.message_formats import UnusableFormat
 from engine.plan import unfit
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState

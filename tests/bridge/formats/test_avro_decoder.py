@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from bridge.formats import avro_decoder
 from bridge.formats.decoders import decoder
-from bridge.formats.records import AvroMessages, UnusableFormat
 from bridge.messages import MOST_RAW_EVENTS
 from bridge.raw_events import DEEPEST, REST_COLUMN, events_in
 from dags import Kind, Schema
+from dags.message_formats import AvroMessages, UnusableFormat
 
 fastavro = pytest.importorskip("fastavro")
 

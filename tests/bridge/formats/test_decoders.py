@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 
 from bridge.formats import csv_decoder
 from bridge.formats.decoders import Decoder, decoder
-from bridge.formats.records import (
+from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS
+from bridge.raw_events import DEEPEST, REST_COLUMN, Unfit, events_in
+from dags import Kind, Schema
+from dags.message_formats import (
     CsvMessages,
     JsonLinesMessages,
     JsonMessages,
@@ -27,9 +30,6 @@ from bridge.formats.records import (
     RawMessages,
     TextMessages,
 )
-from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE, MOST_RAW_EVENTS
-from bridge.raw_events import DEEPEST, REST_COLUMN, Unfit, events_in
-from dags import Kind, Schema
 
 SCHEMA = Schema.of(
     {"b": Kind.BOOLEAN, "i": Kind.INTEGER, "f": Kind.FLOAT, "s": Kind.STRING, "at": Kind.TIMESTAMP}

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.formats.decoders import decoder
-from bridge.formats.records import SenmlMessages
 from bridge.formats.senml_packs import senml_decoder
 from bridge.raw_events import REST_COLUMN, Unfit
 from dags import Kind, Schema
+from dags.message_formats import SenmlMessages
 
 SCHEMA = Schema.of(n=Kind.STRING, u=Kind.STRING, t=Kind.TIMESTAMP, v=Kind.FLOAT, vs=Kind.STRING, vb=Kind.BOOLEAN)
 NOW = 1_800_000_000.0

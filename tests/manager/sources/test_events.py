@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from bridge import topics
-from bridge.formats.records import CsvMessages
 from bridge.intake import MOST_REMEMBERED
 from bridge.raw_events import REST_COLUMN
 from dags import Kind, Schema
+from dags.message_formats import CsvMessages
 from engine.job.lifecycle import JobState
 from manager.answers.sources import SourceForm
 from manager.observations.reports import JobSeen

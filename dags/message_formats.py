@@ -1,4 +1,4 @@
-"""The formats of a source's messages, as forms and plans have them."""
+"""The formats of a source's messages, as forms and plans have them; `bridge.formats` reads them."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
