@@ -318,7 +318,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MessageReading:
     """The ways to read the messages of a format as events of a schema."""
 
     parts: Callable[[bytes, list[Unfit]], Sequence[bytes]]
@@ -338,10 +338,14 @@ def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
-    return events_by(Reading(parts=_readable, read=typed_events(schema).read, values=values_in), messages, schema)
+    return events_by(
+        MessageReading(parts=_readable, read=typed_events(schema).read, values=values_in), messages, schema
+    )
 
 
-def events_by(reading: Reading, messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+def events_by(
+    reading: MessageReading, messages: Iterable[bytes], schema: Schema
+) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of messages as a schema's columns, and those that are unfit, by the reading of their format."""
     typed, converters = typed_events(schema), _converters(schema)
     parts, read, values = reading.parts, reading.read, reading.values

@@ -17,6 +17,8 @@ class _Format(BaseModel):
 
     media_types: ClassVar[tuple[str, ...]] = ()
     """The content types under which events are sent in this format over REST."""
+    has_texts: ClassVar[bool] = False
+    """Whether all values are texts, of which only the kinds of fields make numbers and others."""
 
 
 class JsonMessages(_Format):
@@ -48,6 +50,7 @@ class CsvMessages(_Format):
     quote: _Character = '"'
     """The character around values that hold a separator, a quote or the end of a line. Inside, it is doubled."""
     media_types: ClassVar[tuple[str, ...]] = ("text/csv",)
+    has_texts: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -88,6 +91,7 @@ class TextMessages(_Format):
     field: _Name = "text"
     """The name of the field."""
     media_types: ClassVar[tuple[str, ...]] = ("text/plain",)
+    has_texts: ClassVar[bool] = True
 
 
 class RawMessages(_Format):

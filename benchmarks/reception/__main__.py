@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.instruments import Figures, report, scratch_folder
 from benchmarks.reception.backlog import Backlog, payloads, received
 from benchmarks.reception.process import PLAIN_LOOP
-from benchmarks.reception.steps import steps
+from benchmarks.reception.steps import decoding, steps
 from bridge.broker import BrokerKind
 from bridge.broker_setup import mosquitto_program
 
@@ -41,6 +41,10 @@ def main(*, quick: bool, before: Path | None) -> None:
         name: report(f"steps, {name}", steps(per_message))
         for name, per_message in (("one event a message", 1), ("arrays", 100))
     }
+    formats = {
+        name: report(f"decoding, {name}", decoding(per_message))
+        for name, per_message in (("one event a message", 1), ("a hundred", _PER_ARRAY))
+    }
     by_way = {name: {way: _cpu(figures) for way, figures in details[name].items()} for name in list(details)[:2]}
     result = {
         "receive_per_core": {
@@ -51,6 +55,9 @@ def main(*, quick: bool, before: Path | None) -> None:
             for name, costs in by_way.items()
         },
         "steps_us_per_event": alone,
+        "decode_per_core": {
+            name: {kind: round(1e6 / micro) for kind, micro in costs.items()} for name, costs in formats.items()
+        },
         "details": details,
     }
     print(json.dumps(result))

@@ -1,21 +1,38 @@
-"""The steps of receiving, each alone: microseconds per event."""
+"""The steps of receiving, each alone, and the decoders of all formats: microseconds per event."""
 
+import io
+import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
+import msgspec
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from benchmarks.instruments import scratch_folder
 from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
+from bridge.formats.decoders import decoder
 from bridge.raw_events import events_in
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
-from dags import Schema
+from dags import Kind, Schema
+from dags.message_formats import (
+    JSON,
+    AvroMessages,
+    CsvMessages,
+    JsonLinesMessages,
+    MessageFormat,
+    MsgpackMessages,
+    RawMessages,
+    SenmlMessages,
+    TextMessages,
+)
 
+Event: TypeAlias = dict[str, Any]
 _EVENTS = 4_000
 _TIMES = 30
 
@@ -37,6 +54,72 @@ def steps(per_message: int) -> dict[str, float]:
         }
         spool.close()
     return microseconds
+
+
+def _lines(events: Sequence[Event], *, names: bool = False, quoted: bool = False) -> bytes:
+    rows = [",".join(f'"{value}"' if quoted else str(value) for value in event.values()) for event in events]
+    return "\n".join([",".join(RAW_FIELDS)] * names + rows).encode()
+
+
+def _senml(events: Sequence[Event]) -> bytes:
+    base = {"bn": "city/", "bt": 1_700_000_000}
+    records = [{"n": event["sensor"], "v": event["t"], "t": place} for place, event in enumerate(events)]
+    return json.dumps([base | records[0], *records[1:]]).encode()
+
+
+_AVRO = {
+    "type": "record",
+    "name": "Event",
+    "fields": [{"name": name, "type": str(kind).replace("float", "double")} for name, kind in RAW_FIELDS.items()],
+}
+
+
+def _avro(events: Sequence[Event]) -> bytes:
+    import fastavro  # noqa: PLC0415 - an optional package, for this format only
+
+    stream = io.BytesIO()
+    if len(events) == 1:
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(_AVRO), events[0])
+    else:
+        fastavro.writer(stream, fastavro.parse_schema(_AVRO), events)
+    return stream.getvalue()
+
+
+_COLUMNS = CsvMessages(columns=tuple(RAW_FIELDS))
+_FORMATS: Mapping[str, tuple[MessageFormat, Callable[[Sequence[Event]], bytes]]] = {
+    "json": (JSON, lambda events: json.dumps(events if len(events) > 1 else events[0]).encode()),
+    "jsonl": (JsonLinesMessages(), lambda events: "\n".join(map(json.dumps, events)).encode()),
+    "csv": (_COLUMNS, _lines),
+    "csv with names": (CsvMessages(), partial(_lines, names=True)),
+    "csv in quotes": (_COLUMNS, partial(_lines, quoted=True)),
+    "senml": (SenmlMessages(), _senml),
+    "msgpack": (
+        MsgpackMessages(),
+        lambda events: msgspec.msgpack.encode(events if len(events) > 1 else events[0]),
+    ),
+    "avro": (AvroMessages(writer_schema=_AVRO), _avro),
+}
+"""Formats, and what writes events in them."""
+
+
+def decoding(per_message: int) -> dict[str, float]:
+    """What it takes to read four thousand events in each format; text and bytes are one field a message."""
+    events: list[Event] = json.loads(b"".join(payloads(_EVENTS, _EVENTS)))
+    schema = Schema.of(RAW_FIELDS)
+    ways = {
+        name: (
+            decoder(messages, Schema.of(n=Kind.STRING, v=Kind.FLOAT, t=Kind.TIMESTAMP) if name == "senml" else schema),
+            [write(events[at : at + per_message]) for at in range(0, _EVENTS, per_message)],
+        )
+        for name, (messages, write) in _FORMATS.items()
+    }
+    if per_message == 1:
+        ways["text"] = decoder(TextMessages(field="t"), schema), [str(event["t"]).encode() for event in events]
+        ways["raw"] = decoder(RawMessages(field="sensor"), schema), [event["sensor"].encode() for event in events]
+    for name, (decode, messages) in ways.items():
+        if (len(decode(messages)[0]), decode(messages)[1]) != (_EVENTS, ()):
+            raise RuntimeError(f"{name}: not all events are read")
+    return {name: _timed(partial(decode, messages)) for name, (decode, messages) in ways.items()}
 
 
 def _packet(payload: bytes, mid: int) -> bytes:

@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bridge.formats.texts import Kinds
 from bridge.formats.values import plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     DEEPEST,
-    Reading,
+    MessageReading,
     TooMuch,
     Unfit,
     check_count,
@@ -219,7 +220,7 @@ _LONG = b'"long"'
 class AvroDecoder:
     """A decoder of Avro messages."""
 
-    def __init__(self, messages: AvroMessages, schema: Schema) -> None:
+    def __init__(self, messages: AvroMessages, schema: Schema, _kinds: Kinds) -> None:
         self._schema = schema
         self._written: _Written | None = None
         try:
@@ -231,7 +232,7 @@ class AvroDecoder:
                 self._written = _written(json.dumps(messages.writer_schema).encode())
             except _UnfitSchema as error:
                 raise UnusableFormat(f"the writer's schema cannot be used: {error}") from error
-        self._reading = Reading(parts=_parts, read=untyped, values=self._values)
+        self._reading = MessageReading(parts=_parts, read=untyped, values=self._values)
 
     def __call__(self, messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
         """The events of messages as columns, and what is unfit of them."""

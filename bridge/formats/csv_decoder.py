@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from bridge.formats.texts import FALSE, FROM_TEXT, TRUE
+from bridge.formats.texts import FALSE, FROM_TEXT, TRUE, Kinds, undeclared
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     ARROW_TYPES,
@@ -76,19 +76,20 @@ class _Places:
 @lru_cache(maxsize=100)
 def _places(columns: tuple[str, ...], schema: Schema) -> _Places:
     place = {name: at for at, name in enumerate(columns)}
-    undeclared = tuple((name, at) for name, at in place.items() if name not in schema.fields)
+    more = tuple((name, at) for name, at in place.items() if name not in schema.fields)
     return _Places(
         count=len(columns),
         declared=tuple((name, schema.fields[name], place.get(name)) for name in schema.names()),
-        undeclared=undeclared,
-        names=sum(len(name.encode()) + 6 for name, _ in undeclared),
+        undeclared=more,
+        names=sum(len(name.encode()) + 6 for name, _ in more),
     )
 
 
 class CsvDecoder:
     """A decoder of CSV messages."""
 
-    def __init__(self, messages: CsvMessages, schema: Schema) -> None:
+    def __init__(self, messages: CsvMessages, schema: Schema, kinds: Kinds) -> None:
+        self._kinds = kinds
         self._format = messages
         self._quote = messages.quote.encode()
         self._schema = schema
@@ -186,7 +187,8 @@ class CsvDecoder:
                 else pa.nulls(len(table), field.type)
                 for field in list(self._columns)[:-1]
             ]
-            arrays.append(_rest(table.drop_columns([name for name in columns if name in self._schema.fields])))
+            rest = table.drop_columns([name for name in columns if name in self._schema.fields])
+            arrays.append(_rest(rest, self._kinds))
             return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
         except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError):
             return None
@@ -211,7 +213,7 @@ class CsvDecoder:
                 unfit.append(Unfit(event=text[:_SHOWN], reason=f"a line is not CSV: {cells}"))
                 continue
             try:
-                yield self._typed.event(*_row(cells, places))
+                yield self._typed.event(*_row(cells, places, self._kinds))
             except Exception as error:  # noqa: BLE001 - one line must not stop all later ones
                 line = self._format.separator.join(cells)
                 unfit.append(Unfit(event=line[:_SHOWN], reason=why_unread(error, "event")))
@@ -238,7 +240,7 @@ class CsvDecoder:
                 yield cells
 
 
-def _row(cells: Sequence[str], places: _Places) -> tuple[object, ...]:
+def _row(cells: Sequence[str], places: _Places, kinds: Kinds) -> tuple[object, ...]:
     """The values of a line, in the order of an event's columns."""
     if len(cells) != places.count:
         raise ValueError(f"the line has {len(cells):,} values, and there are {places.count:,} columns")
@@ -253,7 +255,7 @@ def _row(cells: Sequence[str], places: _Places) -> tuple[object, ...]:
             row.append(FROM_TEXT[kind](cell))
         except (TypeError, ValueError, OverflowError, RecursionError):
             raise UnfitField(name, kind) from None
-    rest = {name: cells[at] for name, at in places.undeclared if cells[at]}
+    rest = {name: undeclared(name, cells[at], kinds) for name, at in places.undeclared if cells[at]}
     row.append(json_text(rest) if rest else None)
     return tuple(row)
 
@@ -289,9 +291,12 @@ def _times(texts: pa.Array) -> pa.Array:
     return pa.array([None if text is None else FROM_TEXT[Kind.TIMESTAMP](text) for text in texts.to_pylist()], moment)
 
 
-def _rest(table: pa.Table) -> pa.Array:
+def _rest(table: pa.Table, kinds: Kinds) -> pa.Array:
     """The undeclared columns as one."""
     if not table.num_columns:
         return pa.nulls(len(table), pa.string())
-    rows = ({name: text for name, text in row.items() if text is not None} for row in table.to_pylist())
+    rows = (
+        {name: undeclared(name, text, kinds) for name, text in row.items() if text is not None}
+        for row in table.to_pylist()
+    )
     return pa.array([json_text(row) if row else None for row in rows], pa.string())

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from bridge.formats.avro_decoder import AvroDecoder
 from bridge.formats.csv_decoder import CsvDecoder
 from bridge.formats.senml_packs import senml_decoder
-from bridge.formats.texts import FROM_TEXT
+from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
 from bridge.formats.values import plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
-    Reading,
+    MessageReading,
     TooMuch,
     Unfit,
     UnfitField,
@@ -53,14 +53,14 @@ Decoder: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unf
 F = TypeVar("F", bound=MessageFormat)
 
 
-def _json(_messages: JsonMessages, schema: Schema) -> Decoder:
+def _json(_messages: JsonMessages, schema: Schema, _kinds: Kinds) -> Decoder:
     return lambda messages: events_in(messages, schema)
 
 
 _BLANK = re.compile(rb"[ \t\r]*")
 
 
-def _json_lines(_messages: JsonLinesMessages, schema: Schema) -> Decoder:
+def _json_lines(_messages: JsonLinesMessages, schema: Schema, _kinds: Kinds) -> Decoder:
     typed = typed_events(schema)
     decode = typed.reading(msgspec.json.Decoder(typed.event).decode_lines)
 
@@ -87,7 +87,7 @@ def _json_lines(_messages: JsonLinesMessages, schema: Schema) -> Decoder:
             # An array would be a list of events.
             yield from [None] if line.lstrip().startswith(b"[") else values_in(line, unfit)
 
-    return lambda messages: events_by(Reading(parts=parts, read=read, values=values), messages, schema)
+    return lambda messages: events_by(MessageReading(parts=parts, read=read, values=values), messages, schema)
 
 
 def _lines(message: bytes) -> list[bytes]:
@@ -111,10 +111,12 @@ _FEW = 100_000
 """Bytes of a message that cannot hold too many events, because each takes one."""
 
 
-def _msgpack(_messages: MsgpackMessages, schema: Schema) -> Decoder:
+def _msgpack(_messages: MsgpackMessages, schema: Schema, _kinds: Kinds) -> Decoder:
     typed = typed_events(schema)
-    fast = Reading(parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked)
-    slow = Reading(parts=_packed, read=untyped, values=_unpacked)
+    fast = MessageReading(
+        parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked
+    )
+    slow = MessageReading(parts=_packed, read=untyped, values=_unpacked)
     floats = [name for name, kind in schema.fields.items() if kind is Kind.FLOAT]
 
     def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
@@ -159,21 +161,21 @@ def _unpacked(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
             unfit.append(Unfit(event=shown_value(event), reason=why_unread(error, "event")))
 
 
-def _text(messages: TextMessages, schema: Schema) -> Decoder:
+def _text(messages: TextMessages, schema: Schema, kinds: Kinds) -> Decoder:
     def text(message: bytes) -> str:
         try:
             return message.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"the message is not UTF-8: {error}") from None
 
-    return _one_field(messages.field, schema, text)
+    return _one_field(messages.field, schema, text, kinds)
 
 
-def _raw(messages: RawMessages, schema: Schema) -> Decoder:
-    return _one_field(messages.field, schema, lambda message: base64.b64encode(message).decode())
+def _raw(messages: RawMessages, schema: Schema, _kinds: Kinds) -> Decoder:
+    return _one_field(messages.field, schema, lambda message: base64.b64encode(message).decode(), NO_KINDS)
 
 
-def _one_field(name: str, schema: Schema, text: Callable[[bytes], str]) -> Decoder:
+def _one_field(name: str, schema: Schema, text: Callable[[bytes], str], kinds: Kinds) -> Decoder:
     """A decoder of messages that are each one field, with the text of its value."""
     kind = schema.fields.get(name, Kind.STRING)
     convert = FROM_TEXT[kind]
@@ -189,7 +191,7 @@ def _one_field(name: str, schema: Schema, text: Callable[[bytes], str]) -> Decod
             except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
                 unfit.append(Unfit(event=shown_text(message), reason=why_unread(error, "message")))
         if name not in schema.fields:
-            values = [json_text({name: undeclared}) for undeclared in values]
+            values = [json_text({name: undeclared(name, str(value), kinds)}) for value in values]
         arrays = [
             pa.array(values, column.type) if at == place else pa.nulls(len(values), column.type)
             for at, column in enumerate(columns)
@@ -206,7 +208,7 @@ def _converted(name: str, kind: Kind, convert: Callable[[str], object], text: st
         raise UnfitField(name, kind) from None
 
 
-_DECODERS: Mapping[type[Any], Callable[[Any, Schema], Decoder]] = {
+_DECODERS: Mapping[type[Any], Callable[[Any, Schema, Kinds], Decoder]] = {
     JsonMessages: _json,
     JsonLinesMessages: _json_lines,
     CsvMessages: CsvDecoder,
@@ -218,8 +220,10 @@ _DECODERS: Mapping[type[Any], Callable[[Any, Schema], Decoder]] = {
 }
 
 
-def decoder(messages: MessageFormat, schema: Schema) -> Decoder:
+def decoder(messages: MessageFormat, schema: Schema, kinds: Kinds = NO_KINDS) -> Decoder:
     r"""What reads messages of a format as events of a schema.
+
+    `kinds` are those that some readers expect of fields that the schema does not declare.
 
     >>> from dags.message_formats import CsvMessages
     >>> decode = decoder(CsvMessages(separator=";"), Schema.of(t=Kind.FLOAT))
@@ -227,4 +231,4 @@ def decoder(messages: MessageFormat, schema: Schema) -> Decoder:
     >>> events.to_pylist(), unfit[0].reason
     ([{'t': 20.5, '_rest': '{"unit":"C"}'}], "the field 't' should be of kind float")
     """
-    return _DECODERS[type(messages)](messages, schema)
+    return _DECODERS[type(messages)](messages, schema, kinds)

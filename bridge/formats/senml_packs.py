@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.formats.texts import NO_KINDS, Kinds
 from bridge.formats.values import shown_value, untyped
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
-    Reading,
+    MessageReading,
     TooMuch,
     Unfit,
     events_by,
@@ -47,7 +48,7 @@ _LONGEST_NAMES = 4 * LARGEST_RAW_MESSAGE
 
 
 def senml_decoder(
-    _messages: SenmlMessages, schema: Schema, *, clock: Callable[[], float] = time.time
+    _messages: SenmlMessages, schema: Schema, _kinds: Kinds = NO_KINDS, *, clock: Callable[[], float] = time.time
 ) -> Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unfit, ...]]]:
     """A decoder of SenML packs.
 
@@ -58,7 +59,9 @@ def senml_decoder(
     >>> [(event["n"], event["t"].second, event["v"]) for event in events.to_pylist()]
     [('a/warmth', 24, 20.5), ('a/light', 25, 3.0)]
     """
-    return partial(events_by, Reading(parts=_parts, read=untyped, values=partial(_resolved, clock)), schema=schema)
+    return partial(
+        events_by, MessageReading(parts=_parts, read=untyped, values=partial(_resolved, clock)), schema=schema
+    )
 
 
 def _parts(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from bridge.raw_events import CONVERTED, json_text, parsed
 from dags import Kind
@@ -12,7 +13,7 @@ TRUE, FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
 _BOOLEANS = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 400
-"""Characters of a number. Reading a whole one takes the square of its length."""
+"""Characters of a number. MessageReading a whole one takes the square of its length."""
 
 
 def _boolean(text: str) -> object:
@@ -51,3 +52,30 @@ FROM_TEXT: Mapping[Kind, Callable[[str], object]] = MappingProxyType(
     }
 )
 """For each kind, what makes a text one of its values; it raises an error if the text is of another kind."""
+_TO_JSON: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
+    {
+        Kind.BOOLEAN: _boolean,
+        Kind.INTEGER: _number,
+        Kind.FLOAT: _number,
+        Kind.STRING: lambda text: text,
+        Kind.TIMESTAMP: lambda text: _number(text) if _WHOLE.fullmatch(text.strip()) else text.strip(),
+        Kind.JSON: lambda text: parsed(text.encode()),
+    }
+)
+Kinds: TypeAlias = Mapping[str, Kind]
+"""The kinds of fields by name."""
+NO_KINDS: Kinds = MappingProxyType({})
+
+
+def undeclared(name: str, text: str, kinds: Kinds) -> Any:
+    """A value as it stands among the undeclared fields: of the kind that some readers expect, or else a text.
+
+    >>> undeclared("t", "20.5", {"t": Kind.FLOAT}), undeclared("t", "20.5", {}), undeclared("t", "-", {"t": Kind.FLOAT})
+    (20.5, '20.5', '-')
+    """
+    try:
+        value = _TO_JSON[kinds.get(name, Kind.STRING)](text)
+        FROM_TEXT[kinds.get(name, Kind.STRING)](text)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return text
+    return value

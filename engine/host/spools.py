@@ -41,6 +41,7 @@ from bridge.formats.decoders import decoder
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import InDoubt
+from dags import Kind
 from dags.message_formats import UnusableFormat
 from engine.host.reception import Reception, Receptions
 from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
@@ -176,6 +177,8 @@ class _Supply:
     most_bytes: int
     received: Received
     """Without what its open spool has accepted."""
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    """The kinds of fields that some job declares, the first one if they differ."""
     spool: NotifyingSpool | None = None
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
@@ -260,7 +263,10 @@ class HostSpools:
         if not isinstance(present, Subscribed) or not isinstance(other, Subscribed):
             return
         common = {name: kind for name, kind in present.fields.items() if other.fields.get(name) == kind}
-        if len(common) < len(present.fields):
+        # Of a text nobody behind the spool could make a number.
+        expects_more = present.format.has_texts and not other.fields.keys() <= supply.kinds.keys()
+        supply.kinds = {**other.fields, **supply.kinds}
+        if expects_more or len(common) < len(present.fields):
             supply.ingress = replace(supply.ingress, supply=declaring(present, common))
             # The broker keeps what comes until it is supplied again.
             self._close(supply)
@@ -388,7 +394,7 @@ class HostSpools:
                 raw = SpoolFeed(
                     spool=supply.spool,
                     schema=subscribed.schema,
-                    decode=decoder(subscribed.format, subscribed.schema),
+                    decode=decoder(subscribed.format, subscribed.schema, supply.kinds),
                     retained=subscribed.retained,
                 )
                 feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}

@@ -1,5 +1,6 @@
 """The spools of a host: supplies, streams that cannot be supplied, markers, and consumers."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -10,8 +11,10 @@ from typing import Any, cast
 import pytest
 
 from bridge import Counts, Item, Spool, SpoolFeed, SpoolIndex, Unread, commit, consumers, leave, topics
+from bridge.raw_events import REST_COLUMN
 from bridge.spools.log import LOG
 from dags import Kind, Schema
+from dags.message_formats import AvroMessages, CsvMessages
 from engine.host.consumers import HostConsumers
 from engine.host.reception import Receptions
 from engine.host.spools import HostSpools
@@ -302,6 +305,28 @@ def test_a_stream_declares_only_what_all_its_readers_do(spools: HostSpools, brok
         spools.need(planned(job), replace(raw(), supply=Subscribed(topic="street", fields={"n": kind, **same})))
     assert Schema.of(same) == broker.feeds["street"].schema
     assert {"raw/street": "ready"} == spools.states()
+
+
+def test_texts_of_fields_that_one_reader_declares_are_of_its_kind(spools: HostSpools, broker: Broker) -> None:
+    """Behind the spool nobody could make numbers of them; the first reader counts if kinds differ."""
+    reading = Subscribed(topic="street", fields={"n": Kind.INTEGER}, format=CsvMessages(columns=("n", "t", "x")))
+    spools.need(planned("a"), replace(raw(), supply=reading))
+    more = replace(reading, fields={"n": Kind.STRING, "t": Kind.FLOAT})
+    for job in ("b", "b"):
+        spools.need(planned(job), replace(raw(), supply=more))
+    decode = broker.feeds["street"].decode
+    assert decode is not None
+    events, unfit = decode([b"1,2.5,3"])
+    assert ([{REST_COLUMN: '{"n":1,"t":2.5,"x":"3"}'}], ()) == (events.to_pylist(), unfit)
+
+
+def test_a_format_that_cannot_be_read_is_the_trouble_of_its_stream(spools: HostSpools) -> None:
+    """It says why, and other streams are supplied."""
+    reading = Subscribed(topic="avenue", format=AvroMessages(writer_schema="null"))
+    spools.need(planned("a"), replace(raw("raw/avenue", "avenue", 2), supply=reading))
+    spools.need(planned("a"), raw())
+    assert "ready" == spools.states()["raw/street"]
+    assert re.search("fastavro|takes no bytes", spools.states()["raw/avenue"])
 
 
 def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: Path, spools: HostSpools) -> None:

@@ -1,5 +1,6 @@
 """Use cases of sources: what is refused, who sees what, and lists in parts."""
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,10 +8,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from dags import Kind, Visibility
+from dags.message_formats import JSON
 from engine.host.spools import Received
-from manager.answers.sources import SourceForm, VisibilityForm
+from engine.plan import Ingress, Plan
+from engine.plan_messages import read_plan, written_plan
+from manager.answers.sources import SourceForm, TopicConnection, VisibilityForm
+from manager.kernel.registered_sources import registered, supply_of
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
@@ -307,3 +313,62 @@ def test_changes_of_the_brokers_access_are_announced(sqlite: str) -> None:
     manager.service.sources.revoke(ANN, "street")
     assert [(), ("city/street",), ("city/street", "raw/ann/weather"), ("raw/ann/weather",)] == announced
     manager.close()
+
+
+def test_a_source_has_the_format_that_it_was_asked_for(manager: Manager) -> None:
+    """In answers and plans; a kind alone is enough, and what plans and rows of JSON say is what they always said."""
+    forms: dict[str, Any] = {
+        "street": {},
+        "rows": {"format": "csv"},
+        "tabs": {"format": {"kind": "csv", "separator": "\t"}},
+    }
+    for name, more in forms.items():
+        manager.service.sources.register(ANN, asked(name, {"kind": "topic", "topic": f"city/{name}", **more}))
+    written: dict[str, Any] = {}
+    for name in forms:
+        known = manager.service.sources.get(ANN, name)
+        assert isinstance(known.connection, TopicConnection)
+        ingress = Ingress(stream=f"source/{name}", instance=1, supply=supply_of(known.connection, known.fields))
+        plan = Plan(job="j", host="h", version=1, ingress=(ingress,))
+        assert plan == read_plan(written_plan(plan))
+        written[name] = json.loads(written_plan(plan))["ingress"][0]["supply"]
+    assert {"kind": "topic", "topic": "city/street", "fields": {}, "retained": False} == written["street"]
+    assert [",", "\t"] == [written[name]["format"]["separator"] for name in ("rows", "tabs")]
+    with manager.store.read() as session:
+        row = session.get(SourceRow, 1)
+        assert row is not None
+        row.connection = {"kind": "topic", "topic": "city/street", "retained": False}
+        assert JSON == registered(row).format
+
+
+def test_a_format_never_makes_a_signature(manager: Manager) -> None:
+    """A source is the same source whatever its messages look like."""
+    texts = []
+    document = {
+        "version": 1,
+        "name": "d",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": "rows"}},
+            {"id": "out", "type": "output", "config": {}},
+        ],
+        "streams": [{"from": "in", "to": "out"}],
+    }
+    for kind in ("json", "csv"):
+        manager.service.sources.register(ANN, asked("rows", {"kind": "topic", "topic": "ann/rows", "format": kind}))
+        manager.service.dataflows.submit(ANN, json.dumps(document).encode(), idempotency_key=None)
+        with manager.committer.looking() as state:
+            texts.append(sorted(task.text for task in state.running.tasks.values()))
+        manager.service.sources.revoke(ANN, "rows")
+    assert texts[0] == texts[1]
+
+
+def test_a_format_that_cannot_be_read_is_refused(manager: Manager) -> None:
+    """One that is unknown, and one by whose schema no message is read."""
+    pytest.importorskip("fastavro")
+    connection = {"kind": "topic", "topic": "city/rows"}
+    with pytest.raises(ValidationError, match="does not match any of the expected tags"):
+        asked("rows", connection | {"format": "cvs"})
+    unreadable = asked("rows", connection | {"format": {"kind": "avro", "writer_schema": "null"}})
+    with pytest.raises(InvalidRequest) as refused:
+        manager.service.sources.register(ANN, unreadable)
+    assert [("/connection/format", "unfit-format")] == pointers(refused)
