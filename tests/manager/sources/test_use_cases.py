@@ -349,7 +349,7 @@ def test_a_format_never_makes_a_signature(manager: Manager) -> None:
         "name": "d",
         "tasks": [
             {"id": "in", "type": "source", "config": {"source": "rows"}},
-            {"id": "out", "type": "output", "config": {}},
+            {"id": "out", "type": "sink"},
         ],
         "streams": [{"from": "in", "to": "out"}],
     }
