@@ -146,7 +146,10 @@ class CsvDecoder:
             header, rest = lines[:end].decode(), lines[end:].lstrip(b"\r\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"the message is not UTF-8: {error}") from None
-        columns = tuple(name.strip() for name in next(self._cells(header), []))
+        names = next(self._cells(header), [])
+        if isinstance(names, csv.Error):
+            raise ValueError(f"the names of its columns are not CSV: {names}")  # noqa: TRY004 - the data is wrong
+        columns = tuple(name.strip() for name in names)
         if len(columns) > MOST_COLUMNS:
             raise TooMuch(f"the message has {len(columns):,} columns, and may have {MOST_COLUMNS:,}")
         if len(set(columns)) < len(columns):
@@ -159,7 +162,7 @@ class CsvDecoder:
     def _at_once(self, columns: tuple[str, ...], parts: list[bytes]) -> pa.RecordBatch | None:
         """The events of messages with the same columns; None if an event of them is unfit, or Arrow does not pay."""
         lines = b"\n".join(parts)
-        if not len(lines) >= _WORTH_IT or not columns or max(map(len, parts)) > LARGEST_EVENT:
+        if len(lines) < _WORTH_IT or not columns or max(map(len, parts)) > LARGEST_EVENT:
             return None
         if self._has_numbers and (b"0x" in lines or b"0X" in lines):
             return None

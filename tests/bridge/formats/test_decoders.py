@@ -280,6 +280,16 @@ def test_one_field_is_bounded_too(form: MessageFormat) -> None:
     )
 
 
+def test_large_lists_of_messagepack_are_read_event_by_event() -> None:
+    """What is unfit in one of them is reported alone."""
+    events = [{"i": number, "s": "x" * 100} for number in range(2_000)]
+    packed = msgspec.msgpack.encode([{"i": "x"}, *events])
+    # Not UTF-8, which is found out only when the event itself is read.
+    damaged = packed.replace(b"x" * 100, b"\xff" * 100, 1)
+    batch, unfit = decoder(MsgpackMessages(), SCHEMA)([damaged])
+    assert (1_999, 2) == (len(batch), len(unfit))
+
+
 def test_depth_is_bounded() -> None:
     """In MessagePack and in JSON columns of CSV as in JSON."""
     for levels, count in ((DEEPEST - 2, 0), (DEEPEST + 5, 1), (5_000, 1)):
@@ -295,5 +305,9 @@ def test_names_of_undeclared_columns_are_bounded() -> None:
     assert "too long" in reason
     (reason,) = unfit_of(CsvMessages(), b",".join(b"%d" % number for number in range(1_001)))
     assert "1,001 columns" in reason
+    (reason,) = unfit_of(CsvMessages(), b'"' + b"a" * 200_000 + b'"\n1')
+    assert "the names of its columns are not CSV" in reason
+    (reason,) = unfit_of(CsvMessages(), b'a\n"' + b"a" * 200_000 + b'"')
+    assert "a line is not CSV" in reason
     (reason,) = unfit_of(CsvMessages(), b"a,a\n1,2")
     assert "the same name" in reason

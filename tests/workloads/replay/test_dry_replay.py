@@ -422,7 +422,7 @@ def test_a_source_is_a_file_at_its_rate_or_a_topic(toy_workload: Workload) -> No
         file["connection"][name] for name in ("kind", "path", "per_second", "repeat")
     )
     assert {"n": "integer", "t": "float"} == file["schema"]
-    connection = {"kind": "topic", "topic": "street", "retained": False}
+    connection = {"kind": "topic", "topic": "street", "retained": False, "format": {"kind": "json"}}
     assert connection == source_form(source, None, 1.0).model_dump()["connection"]
 
 
