@@ -146,7 +146,7 @@ class CsvDecoder:
             header, rest = lines[:end].decode(), lines[end:].lstrip(b"\r\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"the message is not UTF-8: {error}") from None
-        names = next(self._cells(header), [])
+        names: Any = next(self._cells(header), [])
         if isinstance(names, csv.Error):
             raise ValueError(f"the names of its columns are not CSV: {names}")  # noqa: TRY004 - the data is wrong
         columns = tuple(name.strip() for name in names)

@@ -23,22 +23,26 @@ def plain(event: Any) -> Any:
     return _plain(event)
 
 
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
 def _plain(value: Any) -> Any:
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case dict():
-            if odd := next((name for name in value if not isinstance(name, str)), None):
-                raise ValueError(f"the name {odd!r} of a field is not a text")
-            return {name: _plain(inner) for name, inner in value.items()}
-        case list():
-            return [_plain(inner) for inner in value]
-        case bytes():
-            return base64.b64encode(value).decode()
-        case date():
-            return value.isoformat()
-        case _:
-            raise ValueError(f"a value is of the type {type(value).__name__}, which JSON does not have")
+    # By its type, because matching patterns takes three times as long.
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        if not all(type(name) is str for name in value):
+            odd = next(name for name in value if type(name) is not str)
+            raise ValueError(f"the name {odd!r} of a field is not a text")
+        return {name: inner if type(inner) in _PLAIN else _plain(inner) for name, inner in value.items()}
+    if kind is list:
+        return [inner if type(inner) in _PLAIN else _plain(inner) for inner in value]
+    if kind is bytes:
+        return base64.b64encode(value).decode()
+    if isinstance(value, date):
+        return value.isoformat()
+    raise ValueError(f"a value is of the type {kind.__name__}, which JSON does not have")
 
 
 def shown_value(value: Any) -> str:
