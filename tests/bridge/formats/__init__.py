@@ -1,1 +1,1 @@
-"""Tests of events as JSON and as columns."""
+"""Tests of the formats of messages."""
