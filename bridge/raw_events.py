@@ -329,22 +329,24 @@ class MessageReading:
     """Reads the events of such a part as objects, or what else there is; what cannot be read is noted."""
 
 
-def events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+def events_in(
+    messages: Iterable[bytes], schema: Schema, ends: list[int] | None = None
+) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of messages of JSON as a schema's columns, and those that are unfit.
 
-    All are in one batch, because one for each message would cost more than reading it.
+    All are in one batch, because one for each message would cost more than reading it. `ends` gets for each message how
+    many events there are up to its end.
 
     >>> batch, unfit = events_in([b'[{"t": 1, "x": "y"}, {"t": "warm"}]'], Schema.of(t=Kind.FLOAT))
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
-    return events_by(
-        MessageReading(parts=_readable, read=typed_events(schema).read, values=values_in), messages, schema
-    )
+    reading = MessageReading(parts=_readable, read=typed_events(schema).read, values=values_in)
+    return events_by(reading, messages, schema, ends)
 
 
 def events_by(
-    reading: MessageReading, messages: Iterable[bytes], schema: Schema
+    reading: MessageReading, messages: Iterable[bytes], schema: Schema, ends: list[int] | None = None
 ) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of messages as a schema's columns, and those that are unfit, by the reading of their format."""
     typed, converters = typed_events(schema), _converters(schema)
@@ -363,6 +365,8 @@ def events_by(
             else:
                 events.append(content)
         unfit += together(refused)
+        if ends is not None:
+            ends.append(len(events))
     return typed.batch(events, arrow_schema(schema)), tuple(unfit)
 
 

@@ -34,6 +34,7 @@ from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message, grouped
 from bridge.raw_events import Unfit, events_in
+from bridge.source_topics import FeedTopics, SourceTopic, events_on, not_taken
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -44,12 +45,17 @@ from dags import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolFeed:
-    """One topic that a receiver spools: raw events of a schema, numbered events, or frames of one producer."""
+    """One topic or filter that a receiver spools: raw events of a schema, numbered events, or frames of one producer.
+
+    A filter feeds raw events only.
+    """
 
     spool: Spool
     schema: Schema | None = None
     decode: Decoder | None = None
     """What reads raw events in the messages; by default they are JSON."""
+    levels: SourceTopic | None = None
+    """For raw events of a filter, the levels of their topics that become fields."""
     answers_at: str = ""
     """For numbered events, the topic on which to answer each message."""
     retained: bool = False
@@ -249,9 +255,11 @@ class Receiver:
         again. It is empty if the broker's packet ids are not known to allow that, see `bridge.spools.deliveries`.
         """
         self.feeds: dict[str, SpoolFeed] = {}
+        """By the topic or filter that is subscribed to, as all that is kept of a feed."""
+        self._topics = FeedTopics()
         self.intakes: dict[str, Intake] = {}
         self._deliveries: dict[str, Deliveries] = {}
-        """Those of raw topics, by topic; empty without a session."""
+        """Those of raw events; empty without a session."""
         self._session = session
         self._transport = transport
         self._on_unread = on_unread
@@ -306,11 +314,12 @@ class Receiver:
         Returns whether something waits: for room, for missing events, or for the time of a report.
         """
         with self._filling, self._table:
+            feed_of, match = self._topics.taken, self._topics.match
             for message in messages:
                 if message is None:
                     self._forget()
-                elif message.topic in self.feeds:
-                    self._waiting[message.topic].append(message)
+                elif (key := feed_of.get(message.topic) or match(message)) is not None:
+                    self._waiting[key].append(message)
                 else:
                     self._transport.acknowledge([message.token])
             # Only where there is something to do: a host may receive thousands of streams.
@@ -340,6 +349,7 @@ class Receiver:
 
     def _add(self, topic: str, feed: SpoolFeed) -> None:
         self.feeds[topic] = feed
+        self._topics.add(topic)
         expected = feed.spool.producers.get(topic, Expected())
         self.intakes[topic] = Intake(expected=expected)
         if feed.schema is not None:
@@ -347,7 +357,7 @@ class Receiver:
                 # Else it might be read once that session comes back, with ids that it gave anew meanwhile.
                 feed.spool.append([], in_doubt=NOTHING_IN_DOUBT)
             if self._session:
-                self._deliveries[topic] = Deliveries(topic, self._session, feed.spool.in_doubt)
+                self._deliveries[topic] = Deliveries(self._session, feed.spool.in_doubt)
         if feed.is_bridge:
             self._answers.note_news(topic)
             if expected.opened:
@@ -356,6 +366,7 @@ class Receiver:
     def _remove(self, topic: str) -> None:
         with self._table:
             if self.feeds.pop(topic, None) is not None:
+                self._topics.discard(topic)
                 for topics in (self._missed, self._gapped):
                     topics.discard(topic)
                 self._transport.acknowledge(message.token for message in self._waiting.pop(topic, []))
@@ -378,17 +389,24 @@ class Receiver:
             elif feed.schema is None:
                 self._spool_sent(feed, group)
             else:
-                self._spool_raw(topic, feed, feed.decode or partial(events_in, schema=feed.schema), group)
+                self._spool_raw(topic, feed, feed.schema, group)
                 is_held = not self._report_rejected(topic)
 
-    def _spool_raw(self, topic: str, feed: SpoolFeed, decode: Decoder, messages: Sequence[Message]) -> None:
+    def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         deliveries = self._deliveries.get(topic)
         new = messages if deliveries is None else deliveries.new(messages)
-        payloads = [message.payload for message in new if not message.retained]
-        if feed.retained and feed.spool.end == 0 and new and new[0].retained:
-            # A topic retains one message. Each subscription brings it again, but only the first one before any other.
-            payloads.insert(0, new[0].payload)
-        events, unfit = decode(payloads)
+        if feed.levels is None:
+            payloads = [message.payload for message in new if not message.retained]
+            if feed.retained and feed.spool.end == 0 and new and new[0].retained:
+                # A topic retains one message. Each subscription brings it again, but only the first before any other.
+                payloads.insert(0, new[0].payload)
+            events, unfit = (feed.decode or partial(events_in, schema=schema))(payloads)
+        else:
+            published = [message for message in new if not message.retained]
+            taken_topics = self._topics.taken
+            taken_messages = [message for message in published if message.topic in taken_topics]
+            events, unfit = events_on(feed.levels, taken_messages, schema, feed.decode)
+            unfit += tuple(not_taken(message) for message in published if message.topic not in taken_topics)
         for event in unfit:
             self._rejected[topic].append(Unread(topic=topic, event=event.event, reason=event.reason, count=event.count))
         items = list[Item]()

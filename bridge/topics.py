@@ -59,12 +59,12 @@ def dead(instance: int) -> str:
 
 
 def unread(topic: str) -> str:
-    """The topic of messages and events of another topic that no spool could take.
+    """The topic of messages and events of another topic, or of a topic filter, that no spool could take.
 
-    >>> unread("sensors/street")
-    'braid/1/dead/unread/sensors/street'
+    >>> unread("sensors/street"), unread("sensors/+")
+    ('braid/1/dead/unread/sensors/street', 'braid/1/dead/unread/sensors/%2B')
     """
-    return f"{ROOT}/dead/unread/{topic}"
+    return f"{ROOT}/dead/unread/{quote(topic, safe='/') if '+' in topic or '#' in topic else topic}"
 
 
 def output(tenant: str, dataflow: str, sink: str) -> str:

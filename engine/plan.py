@@ -15,6 +15,7 @@ import networkx as nx
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bridge import Rate, Replay, Timer
+from bridge.source_topics import source_topic, why_no_source_topic
 from dags import Kind, Schema
 from dags.dataflow import DividedBy
 from dags.message_formats import JSON, MessageFormat, is_json
@@ -23,10 +24,11 @@ from dags.outputs import OutputSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """Raw events of a schema that are published on a topic."""
+    """Raw events of a schema that are published on a topic, or on all that its wildcards match."""
 
     kind: Literal["topic"] = "topic"
     topic: str
+    """As its owner writes it; `bridge.source_topics` says what its wildcards mean."""
     fields: Mapping[str, Kind] = field(default_factory=dict)
     retained: bool = False
     """Whether what the topic retains when it is first read is an event of it too."""
@@ -120,18 +122,11 @@ def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
     return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
 
 
-_WILD = frozenset("+#\0")
-
-
 def unfit(supply: Supply) -> str:
     """Why the supply is impossible; empty if it is possible."""
     match supply:
-        case Subscribed(topic=topic):
-            if not topic or _WILD & set(topic) or topic.startswith(("braid/", "$")):
-                return (
-                    f"{topic!r} is not a topic for raw events; use one without wildcards that does not begin with "
-                    "braid/ or $"
-                )
+        case Subscribed():
+            return _why_not_subscribed(supply)
         case Rated() | Timed() | ReplayedFile():
             try:
                 supply.generator  # noqa: B018 - raises if it is impossible
@@ -139,6 +134,22 @@ def unfit(supply: Supply) -> str:
                 return str(error)
         case Bridged():
             pass
+    return ""
+
+
+def _why_not_subscribed(supply: Subscribed) -> str:
+    topic = source_topic(supply.topic)
+    if not supply.topic or "\0" in supply.topic or supply.topic.startswith(("braid/", "$")):
+        return f"{supply.topic!r} is not a topic for raw events; use one that does not begin with braid/ or $"
+    if topic.is_plain:
+        return ""
+    if why := why_no_source_topic(supply.topic):
+        return f"the topic {supply.topic!r} {why}"
+    if supply.retained:
+        return f"the topic {supply.topic!r} has wildcards, so it retains no single message; leave `retained` out"
+    for name in topic.fields:
+        if supply.fields.get(name) is not Kind.STRING:
+            return f"the field {name!r} is made of a level of the topic, so its kind is string; declare it so"
     return ""
 
 

@@ -43,7 +43,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import NamedTuple
 from zlib import adler32
 
@@ -76,12 +75,11 @@ class _Group(NamedTuple):
 
 
 class Deliveries:
-    """The deliveries in doubt of one topic of a session. Except for `taken`, one thread at a time uses it."""
+    """The deliveries in doubt of one feed of a session. Except for `taken`, one thread at a time uses it."""
 
-    def __init__(self, topic: str, session: str, kept: InDoubt) -> None:
+    def __init__(self, session: str, kept: InDoubt) -> None:
         """`kept` is what the spool has, of this session."""
         self._session = session
-        self._seed = adler32(topic.encode())
         self._repeatable = _digests(kept.packets, kept.digests)
         """Digests by packet id of what an earlier connection left in doubt; empty once a new message has come."""
         self._groups: deque[_Group] = deque()
@@ -109,11 +107,14 @@ class Deliveries:
         if first_new < len(messages):
             self._repeatable = {}
         self._last += 1
-        self._groups.append(_Group(self._last, *self._packed(messages)))
+        digests = map(
+            adler32, [message.payload for message in messages], [_seed(message.topic) for message in messages]
+        )
+        self._groups.append(_Group(self._last, *_packed([message.token for message in messages], digests)))
         return messages[first_new:] if first_new else messages
 
     def pass_by(self, messages: Sequence[Message]) -> None:
-        """Note messages of another topic of the session: a new one comes after all repetitions, too."""
+        """Note messages of another feed of the session: a new one comes after all repetitions, too."""
         if not all(message.again for message in messages):
             self._repeatable = {}
 
@@ -152,13 +153,14 @@ class Deliveries:
         """The number of repetitions with which messages begin."""
         for at, message in enumerate(messages):
             digest = self._repeatable.get(message.token % PACKET_IDS)
-            if not message.again or digest is None or digest != adler32(message.payload, self._seed):
+            if not message.again or digest is None or digest != adler32(message.payload, _seed(message.topic)):
                 return at
         return len(messages)
 
-    def _packed(self, messages: Sequence[Message]) -> tuple[bytes, bytes]:
-        payloads = [message.payload for message in messages]
-        return _packed([message.token for message in messages], map(adler32, payloads, repeat(self._seed)))
+
+def _seed(topic: str) -> int:
+    """What the digest of a message begins with: a feed with wildcards has the messages of many topics."""
+    return adler32(topic.encode())
 
 
 def _packed(tokens: Sequence[int], digests: Iterable[int]) -> tuple[bytes, bytes]:

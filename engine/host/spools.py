@@ -40,9 +40,10 @@ from bridge import (
 from bridge.formats.decoders import decoder
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
+from bridge.source_topics import source_topic
 from bridge.spools.deliveries import InDoubt
 from dags import Kind
-from dags.message_formats import UnusableFormat
+from dags.message_formats import UnusableFormat, is_json
 from engine.host.reception import Reception, Receptions
 from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
@@ -391,13 +392,18 @@ class HostSpools:
 
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
+                levels, own = source_topic(topic), source_topic(topic).own_fields(subscribed.schema)
                 raw = SpoolFeed(
                     spool=supply.spool,
                     schema=subscribed.schema,
-                    decode=decoder(subscribed.format, subscribed.schema, supply.kinds),
+                    decode=None if is_json(subscribed.format) else decoder(subscribed.format, own, supply.kinds),
+                    levels=None if levels.is_plain else levels,
                     retained=subscribed.retained,
                 )
-                feeds = {topic: raw, topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream))}
+                feeds = {
+                    levels.filter: raw,
+                    topics.sent(stream): SpoolFeed(spool=supply.spool, answers_at=topics.kept(stream)),
+                }
             case Bridged():
                 origin = supply.ingress.origin
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))

@@ -77,12 +77,14 @@ def of_document(at: int) -> Iterator[None]:
 
 
 def publishing(state: CommittedState, source: str) -> set[str]:
-    """The dataflows that publish on the topic of a source, as the running graph calls them."""
-    running, topic = state.running, state.sources[source].topic
+    """The dataflows that publish into a source and no other of its owner, as the running graph calls them."""
+    running, owner = state.running, state.sources[source].source.owner
+    others = [other for name, other in state.sources.items() if other.source.owner == owner and name != source]
     return {
         dataflow
         for instance, task in running.tasks.items()
-        if task.type.name == MQTT_PUBLISH.name and task.config["topic"] == topic
+        if task.type.name == MQTT_PUBLISH.name and state.sources[source].takes(topic := task.config["topic"])
+        if not any(other.takes(topic) for other in others)
         for dataflow in running.serves(instance)
     }
 
@@ -147,9 +149,9 @@ def _refusals(dataflow: Dataflow, sources: Mapping[str, Registered], published: 
         "register a source of kind 'timer' or 'rate', and begin with a task of type 'source' that reads it",
     )
     if topics := {id_: task.config["topic"] for id_, task in tasks.items() if task.type.name == MQTT_PUBLISH.name}:
-        own = {source.topic for source in sources.values() if source.source.owner == dataflow.tenant}
+        own = [source for source in sources.values() if source.source.owner == dataflow.tenant]
         yield _Refusal(
-            [id_ for id_, topic in topics.items() if topic not in own],
+            [id_ for id_, topic in topics.items() if not any(source.takes(topic) for source in own)],
             ("config", "topic"),
             "foreign-topic",
             lambda task: f"{quoted(topics[task['id']])} is the topic of no source that {quoted(dataflow.tenant)} owns",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bridge.embedded.access import covers
+from bridge.source_topics import is_wild
 from bridge.topics import ROOT
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
@@ -28,6 +29,7 @@ from dags.problems import listed, pointer, quoted
 from engine.plan import Plan
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.answers.dataflows import Start
+from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied, public_id
 from manager.problem import InvalidDataflow
@@ -98,18 +100,15 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
     if not own:
         # What it only reads was there before.
         return
-    named: defaultdict[str, set[str]] = defaultdict(set)
-    for name, registered in state.sources.items():
-        if registered.topic is not None:
-            named[registered.topic].add(name)
-    ways = _ways(state.running, named, without=dataflow.id)
+    taking = _Taking(state.sources)
+    ways = _ways(state.running, taking, without=dataflow.id)
     for topic, read in own.values():
         for source in read:
-            ways[source] |= named[topic]
+            ways[source] |= taking.of(topic)
     problems = []
     for at, task in enumerate(json.loads(raw)["tasks"]):
         topic, read = own.get(task["id"], ("", set()))
-        beyond = _reached(named[topic], ways.__getitem__)
+        beyond = _reached(taking.of(topic), ways.__getitem__)
         if back := sorted(read & beyond):
             problems.append(
                 Problem(
@@ -146,13 +145,30 @@ def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedS
         raise InvalidDataflow(problems)
 
 
-def _ways(running: RunningGraph, named: Mapping[str, set[str]], *, without: str) -> defaultdict[str, set[str]]:
+class _Taking:
+    """The sources by their topics."""
+
+    def __init__(self, sources: Mapping[str, Registered]) -> None:
+        self._plain: defaultdict[str, set[str]] = defaultdict(set)
+        self._wild: dict[str, Registered] = {}
+        for name, source in sources.items():
+            if source.topic is not None and is_wild(source.topic):
+                self._wild[name] = source
+            elif source.topic is not None:
+                self._plain[source.topic].add(name)
+
+    def of(self, topic: str) -> set[str]:
+        """The sources that get what is published on a topic."""
+        return self._plain.get(topic, set()) | {name for name, source in self._wild.items() if source.takes(topic)}
+
+
+def _ways(running: RunningGraph, taking: _Taking, *, without: str) -> defaultdict[str, set[str]]:
     """For each source those into which its events are published."""
     ways: defaultdict[str, set[str]] = defaultdict(set)
     for instance, task in running.tasks.items():
         if task.type.name == MQTT_PUBLISH.name and any(public_id(user) != without for user in running.serves(instance)):
             for source in _read_by(instance, lambda at: running.tasks[Instance(at)]):
-                ways[source] |= named[task.config["topic"]]
+                ways[source] |= taking.of(task.config["topic"])
     return ways
 
 

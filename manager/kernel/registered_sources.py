@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
+from bridge.source_topics import is_wild, overlap, source_topic
 from dags import Kind, Schema, Source, Visibility, fields_in
 from dags.message_formats import JSON, MessageFormat
 from engine.plan import Rated, ReplayedFile, Subscribed, Timed
@@ -60,8 +61,15 @@ class Registered:
 
     @property
     def topic(self) -> str | None:
-        """The MQTT topic of its events, if they are published."""
-        return self.connection.topic if isinstance(self.connection, TopicConnection) else None
+        """The MQTT topic filter of its events, if they are published; nearly always a plain topic."""
+        return source_topic(self.connection.topic).filter if isinstance(self.connection, TopicConnection) else None
+
+    def takes(self, topic: str) -> bool:
+        """Whether it gets what is published on a topic.
+
+        A plain topic is compared first, because there are many sources.
+        """
+        return self.topic is not None and (self.topic == topic or (is_wild(self.topic) and overlap(self.topic, topic)))
 
     @property
     def format(self) -> MessageFormat:
@@ -113,11 +121,12 @@ def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str
 
 
 def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | ReplayedFile:
-    """The supply of a source."""
+    """The supply of a source. It declares the fields that are made of levels of its topic, too."""
     match connection:
         case TopicConnection():
+            declared = {**fields, **dict.fromkeys(source_topic(connection.topic).fields, Kind.STRING)}
             return Subscribed(
-                topic=connection.topic, fields=fields, retained=connection.retained, format=connection.format
+                topic=connection.topic, fields=declared, retained=connection.retained, format=connection.format
             )
         case RateConnection():
             return Rated(per_second=connection.per_second)

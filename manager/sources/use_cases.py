@@ -14,6 +14,7 @@ from sqlmodel import Session, col
 from bridge.embedded.access import covers
 from bridge.formats.decoders import decoder
 from bridge.intake import ONE_TIME_PRODUCER
+from bridge.source_topics import overlap, source_topic
 from dags import Kind, Schema, fields_in
 from dags.message_formats import UnusableFormat
 from engine.plan import unfit
@@ -52,7 +53,7 @@ from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, Stat
 from manager.sources.events import EventSender, Gap, events_of
 from manager.sources.inference import inferred, samples_in
 from manager.store.tables import SourceRow, TenantRow
-from manager.tenants.broker_access import UnfitName, check_topic
+from manager.tenants.broker_access import UnfitName, check_source_topic
 from manager.tenants.quotas import Holding, check_another, check_generated
 from manager.use_case import Base, Caller, Paging, by_name, tenant_row
 from merge import JobId
@@ -71,11 +72,13 @@ class Sources(Base):
         if why := unfit(supply):
             raise invalid("/connection", "unfit-connection", why, "correct the connection")
         generated = dict(supply.schema.fields)
-        if form.fields and generated != dict(form.fields):
+        if isinstance(connection, TopicConnection):
+            _check_levels(connection, form.fields)
+        elif form.fields and generated != dict(form.fields):
             raise invalid("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")
         if isinstance(connection, TopicConnection):
             try:
-                check_topic(connection.topic)
+                check_source_topic(connection.topic)
             except UnfitName as error:
                 raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
             try:
@@ -103,11 +106,12 @@ class Sources(Base):
             if row.name in state.sources:
                 raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
             topic = row.connection.get("topic")
-            # One topic feeds one source, so that its owner is the only one to write there.
+            # What a source takes feeds no source of another, so that its owner is the only one to write there.
             if topic is not None:
                 self._check_name(topic, row.owner)
-                _check_free(topic, state, row, caller)
-                _check_no_output(topic, state, row, caller)
+                topic_filter = source_topic(topic).filter
+                _check_free(topic_filter, state, row, caller)
+                _check_no_output(topic_filter, state, row, caller)
             return TransitionScope(), None
 
         with self._committer.changing(decide) as (session, draft, *_):
@@ -206,7 +210,8 @@ class Sources(Base):
             before = state.sources[full]
             if not isinstance(before.connection, TopicConnection):
                 raise Conflict(f"the source {full!r} has the schema of what it generates; register another one")
-            schema = Schema.of(form.fields)
+            fields = {**form.fields, **_check_levels(before.connection, form.fields)}
+            schema = Schema.of(fields)
             after = replace(before, source=replace(before.source, schema=schema))
             readers = {reader: state.running.dataflows[reader].tenant for reader in state.readers.get(full, ())}
             sources = state.sources.insert(full, after)
@@ -214,7 +219,7 @@ class Sources(Base):
         mine = sorted(reader for reader, tenant in readers.items() if caller.tenant in {None, tenant})
         dependent = tuple(filter(None, (self._dependent(reader, sources) for reader in mine)))
         if not dry_run and dict(before.source.schema.fields) != dict(schema.fields):
-            after = self._declared(full, form.fields, caller)
+            after = self._declared(full, fields, caller)
         answer = _answer(after, caller, dataflows=len(readers), hosts=self._seeing.hosts())
         return SchemaAnswer(source=answer, going_on=going_on, dependent=dependent)
 
@@ -327,14 +332,39 @@ def _check_no_output(topic: str, state: CommittedState, row: SourceRow, caller: 
 
 def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Caller) -> None:
     """Refuse a topic that feeds a source, without a word about a source of others."""
-    if (known := next((known for known in state.sources.values() if known.topic == topic), None)) is None:
+    # Sources of one owner may overlap: whoever writes to one may write to the other.
+    known = next(
+        (
+            known
+            for known in state.sources.values()
+            if known.topic == topic
+            or (known.topic is not None and known.source.owner != row.owner and overlap(known.topic, topic))
+        ),
+        None,
+    )
+    if known is None:
         return
     if caller.is_operator or known.source.owner == row.owner:
+        meets = "feeds" if known.topic == topic else f"meets {known.topic!r}, which feeds"
         raise Conflict(
-            f"the topic {topic!r} feeds the source {known.source.name!r} already; choose another topic, or revoke "
+            f"the topic {topic!r} {meets} the source {known.source.name!r} already; choose another topic, or revoke "
             "that source first"
         )
     raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
+
+
+def _check_levels(connection: TopicConnection, fields: Mapping[str, Kind]) -> Mapping[str, Kind]:
+    """The fields that are made of levels of a topic; refuses to declare them of another kind."""
+    levels = dict.fromkeys(source_topic(connection.topic).fields, Kind.STRING)
+    for name in levels:
+        if fields.get(name, Kind.STRING) is not Kind.STRING:
+            raise invalid(
+                f"/schema/{name}",
+                "level-is-text",
+                f"the field {name!r} is made of a level of the topic {connection.topic!r}, so its kind is string",
+                "declare it as string, or leave it out",
+            )
+    return levels
 
 
 def _source_row(session: Session, source: str) -> SourceRow:

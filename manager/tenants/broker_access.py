@@ -3,7 +3,8 @@
 Mosquitto permits only what a line of the list permits. It strips spaces around a name, so a name with such
 spaces or a line break would mean something else. A wildcard in a line covers other topics too. After an
 unreadable line it drops the rest of the list. So names with any of these are refused when a grant is made, and
-every written list is readable.
+every written list is readable. Only the topic of a source may have wildcards, except in its first level: it belongs to
+nobody else, and neither does what it covers.
 
 A subscription to more than a tenant may read is refused, by the embedded broker or by the relay before mosquitto
 (`bridge.embedded.relay`), which also keep client ids apart by their users. A forbidden publication is answered
@@ -22,6 +23,7 @@ from pathlib import Path
 from bridge.broker_setup import ACCESS_LIST, PASSWORDS
 from bridge.embedded import is_hash
 from bridge.files import make_folder, write_whole
+from bridge.source_topics import is_wild, source_topic, why_no_source_topic
 from bridge.topics import ROOT
 
 OWN_USER = "braid"
@@ -43,7 +45,7 @@ class UnfitName(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedTopic:
-    """The topic of a source, with the tenant that owns it; made by the service."""
+    """The topic filter of a source, with the tenant that owns it; made by the service."""
 
     owner: str
     topic: str
@@ -55,7 +57,7 @@ class Grant:
 
     tenant: str
     writes: tuple[str, ...] = ()
-    """The topics that it may publish on: exactly those of its sources."""
+    """The filters of what it may publish on: exactly those of its sources."""
     outputs: tuple[str, ...] = ()
     """The topics that outputs of its dataflows have of their own."""
 
@@ -133,13 +135,22 @@ def user_of(tenant: str) -> str:
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a topic that no tenant may write on.
+    """Refuse a topic or topic filter that no tenant may write on.
 
-    >>> check_topic("city/+/street")  # doctest: +ELLIPSIS
+    >>> check_topic("city/+/street")
+    >>> check_topic("+/street")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    manager.tenants.broker_access.UnfitName: the topic 'city/+/street' holds a wildcard; name one topic exactly, ...
+    manager.tenants.broker_access.UnfitName: the topic '+/street' begins with a wildcard; write the first level out, ...
     """
-    if reason := _why_unfit(topic) or _why_no_topic(topic):
+    wild = is_wild(topic) and why_no_source_topic(topic)
+    if reason := _why_unfit(topic, may_be_wild=True) or _why_no_topic(topic) or wild:
+        raise UnfitName(f"the topic {_shown(topic)} {reason}")
+
+
+def check_source_topic(topic: str) -> None:
+    """Refuse what cannot be the topic of a source, as its owner writes it."""
+    check_topic(source_topic(topic).filter)
+    if reason := why_no_source_topic(topic):
         raise UnfitName(f"the topic {_shown(topic)} {reason}")
 
 
@@ -153,7 +164,7 @@ def _check_tenant(tenant: str) -> None:
         raise UnfitName(f"the tenant {_shown(tenant)} {reason}")
 
 
-def _why_unfit(name: str) -> str:
+def _why_unfit(name: str, *, may_be_wild: bool = False) -> str:
     """Return the reason why an access list cannot hold a name; empty if it can."""
     if not name:
         return "is empty; name it"
@@ -161,7 +172,7 @@ def _why_unfit(name: str) -> str:
         return "has spaces around it, which a broker drops; leave them out"
     if any(unicodedata.category(character) in _NO_CHARACTERS or _is_no_character(character) for character in name):
         return "holds a control character or something that is no character; leave it out"
-    if _WILD & set(name):
+    if not may_be_wild and _WILD & set(name):
         return "holds a wildcard; name one topic exactly, without + and #"
     return ""
 

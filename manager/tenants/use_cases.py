@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, delete, func, select
 from sqlmodel import Session, col
 
 from bridge.embedded import hashed
+from bridge.source_topics import source_topic
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import (
@@ -274,7 +275,7 @@ class Administration(Base):
         with self._store.read() as session:
             tenants = session.scalars(select(col(TenantRow.name))).all()
             topics = [
-                OwnedTopic(owner=row.owner, topic=row.connection["topic"])
+                OwnedTopic(owner=row.owner, topic=source_topic(row.connection["topic"]).filter)
                 for row in session.scalars(select(SourceRow))
                 if "topic" in row.connection
             ]

@@ -268,7 +268,7 @@ def test_unread_messages_are_handled_once_too(tmp_path: Path) -> None:
     line.die(0)
     line.work()
     assert (0, 0) == (spool.end, line.unacknowledged)
-    assert Deliveries(RAW, "s", spool.in_doubt).new([Message(RAW, b"no JSON", PACKET_IDS + 1, again=True)]) == []
+    assert Deliveries("s", spool.in_doubt).new([Message(RAW, b"no JSON", PACKET_IDS + 1, again=True)]) == []
     spool.close()
 
 
@@ -291,14 +291,14 @@ def test_an_id_that_is_given_anew_is_not_taken_for_the_one_before(size: int, ans
     """Though its message is equal and marked: all other ids came in between, so the doubt has ended."""
     kept = InDoubt()
     tokens = [(first + given) % 65_535 + 1 for given in range(65_535)]
-    deliveries = Deliveries(RAW, "s", kept)
+    deliveries = Deliveries("s", kept)
     for number, at in enumerate(range(0, len(tokens), size)):
         deliveries.new([Message(RAW, b"1", token) for token in tokens[at : at + size]])
         kept = deliveries.kept()
         if number in answered:
             deliveries.acknowledging()()
     following = [Message(RAW, b"1", tokens[0], again=True)]
-    assert following == Deliveries(RAW, "s", kept).new(following)
+    assert following == Deliveries("s", kept).new(following)
     deliveries.reconnected()
     assert following == deliveries.new(following)
 
@@ -306,7 +306,7 @@ def test_an_id_that_is_given_anew_is_not_taken_for_the_one_before(size: int, ans
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.sampled_from([b"1", b"2"])), max_size=8))
 def test_repetitions_come_first(arrived: list[tuple[bool, int, bytes]]) -> None:
     """What follows a new message is new; before, marked messages with id and content of those in doubt are none."""
-    deliveries = Deliveries(RAW, "s", NOTHING_IN_DOUBT)
+    deliveries = Deliveries("s", NOTHING_IN_DOUBT)
     there = [Message(RAW, b"1", packet) for packet in (1, 2, 3)]
     assert there == deliveries.new(there)
     deliveries.reconnected()

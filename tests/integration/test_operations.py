@@ -233,8 +233,8 @@ def test_a_job_whose_plan_names_another_host_ends_here(hosting: Hosting) -> None
             "per_second",
         ),
         (
-            lambda plan: replace(plan, ingress=(replace(plan.ingress[0], supply=Subscribed(topic="street/#")),)),
-            "'street/#'",
+            lambda plan: replace(plan, ingress=(replace(plan.ingress[0], supply=Subscribed(topic="+/street")),)),
+            "'+/street'",
         ),
         (lambda plan: replace(plan, job="another"), "is for job 'another'"),
     ],

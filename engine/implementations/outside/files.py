@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from bridge.output_messages import event_texts
+from bridge.source_topics import source_topic
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import check_name, file_store
 from engine.implementations.values import contents, field_value, one_port, replaced, texts_of, with_receipts
@@ -203,8 +204,8 @@ def _mqtt_publish(config: described.MqttPublishConfig) -> Behaviour:
     >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
     [{'model': 7, 'receipt': 'ann/models#:0.0'}]
     """
-    if why := unfit(Subscribed(topic=config.topic)):
-        raise ValueError(why)
+    if (why := unfit(Subscribed(topic=config.topic))) or not source_topic(config.topic).is_plain:
+        raise ValueError(why or f"{config.topic!r} has wildcards; publish on one topic that they match")
 
     def publish(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
         texts = pa.array([text.decode() for text in event_texts(events)], pa.string())

@@ -479,7 +479,10 @@ def test_a_job_leaves_a_stream_that_it_does_not_read_once_no_cut_needs_it(tmp_pa
 @pytest.mark.parametrize(
     ("supply", "why"),
     [
-        (Subscribed(topic="a/+"), "'a/+' is not a topic"),
+        (Subscribed(topic="+/a"), "the topic '+/a' begins with a wildcard"),
+        (Subscribed(topic="a/#/b"), "the topic 'a/#/b' is no topic filter"),
+        (Subscribed(topic="a/{b}"), "the field 'b' is made of a level of the topic, so its kind is string"),
+        (Subscribed(topic="a/+", retained=True), "the topic 'a/+' has wildcards, so it retains no single message"),
         (Subscribed(topic="braid/1/out"), "'braid/1/out' is not a topic"),
         (Subscribed(topic=""), "'' is not a topic"),
         (Rated(per_second=0.0), "per_second"),

@@ -203,8 +203,12 @@ def test_no_grants_make_a_list_that_still_denies() -> None:
         ("a\x85b", "'a\\x85b' holds a control character or something that is no character; leave it out"),
         ("a\ud800b", "'a\\ud800b' holds a control character or something that is no character; leave it out"),
         ("a\uffff", "'a\\uffff' holds a control character or something that is no character; leave it out"),
-        ("a/+", "'a/+' holds a wildcard; name one topic exactly, without + and #"),
-        ("#", "'#' holds a wildcard; name one topic exactly, without + and #"),
+        ("+/a", "'+/a' begins with a wildcard; write the first level out, because it says whose the topic is"),
+        ("#", "'#' begins with a wildcard; write the first level out, because it says whose the topic is"),
+        ("a/#/b", "'a/#/b' is no topic filter: # comes last"),
+        ("a/b+", "'a/b+' is no topic filter: a wildcard is alone in its level"),
+        ("braid/#", "'braid/#' is one of Braid's own; choose one that is not below braid/"),
+        ("$SYS/#", "'$SYS/#' begins with $, which is the broker's own; choose another"),
         ("$share/g/a", "'$share/g/a' begins with $, which is the broker's own; choose another"),
         ("braid", "'braid' is one of Braid's own; choose one that is not below braid/"),
         ("braid/2", "'braid/2' is one of Braid's own; choose one that is not below braid/"),
@@ -237,7 +241,9 @@ def test_an_unfit_tenant_is_refused(tenant: str, reason: str) -> None:
     assert f"the tenant {reason}" == str(refused.value)
 
 
-@pytest.mark.parametrize("topic", ["/" * 200, "a", "a b", "é/ü", "braidy", "a//b", "%u/%c", "a$"])
+@pytest.mark.parametrize(
+    "topic", ["/" * 200, "a", "a b", "é/ü", "braidy", "a//b", "%u/%c", "a$", "a/+", "a/#", "a/+/b/#"]
+)
 def test_an_unusual_topic_is_granted(topic: str) -> None:
     """It is granted if no rule forbids it."""
     rules = read_rules(access_list(grant(["a"], [OwnedTopic(owner="a", topic=topic)])))

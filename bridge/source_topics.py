@@ -1,0 +1,230 @@
+"""The topic of a source: plain, or with wildcards, of which some become fields of the events.
+
+`+` stands for any one level, a last `#` for all further levels or none. `{name}` stands for any one level too, which
+becomes the string field `name` of each event. The first level is always plain, because it says whose a topic is, and
+keeps every filter away from Braid's own topics.
+
+The topic is known best. So a field that an event has itself under the name of a level is dropped, of whatever kind it
+is.
+
+A wildcard lets publishers make up topics. So a source takes messages of at most `MOST_TOPICS` topics, none of which is
+longer than `LONGEST_TOPIC`; messages of further ones are rejected. It remembers them for as long as its host receives
+it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import groupby
+from operator import attrgetter
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.embedded.access import why_no_filter
+from bridge.formats.decoders import Decoder
+from bridge.messages import Message
+from bridge.raw_events import JSON_ENCODER, REST_COLUMN, Unfit, arrow_schema, events_in
+from dags import Schema
+
+MOST_TOPICS = 10_000
+"""Topics whose messages a source takes by its wildcards."""
+LONGEST_TOPIC = 512
+"""Characters of such a topic."""
+_SHOWN = 100
+"""Characters that are shown of a topic, and bytes of a message that is not read."""
+_NAMED = re.compile(r"\{([^{}+#]+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTopic:
+    """The topic of a source; made by `source_topic`."""
+
+    filter: str
+    """The MQTT topic filter that is subscribed to; a plain topic is its own."""
+    fields: Mapping[str, int] = field(default_factory=dict)
+    """The fields that are made of levels, with the number of the level."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if only one topic is meant."""
+        return not is_wild(self.filter)
+
+    def own_fields(self, schema: Schema) -> Schema:
+        """The fields of a schema that the messages themselves have."""
+        return Schema.of({name: kind for name, kind in schema.fields.items() if name not in self.fields})
+
+
+@lru_cache(maxsize=10_000)
+def source_topic(text: str) -> SourceTopic:
+    """The topic of a source as its owner writes it.
+
+    >>> source_topic("plant/{machine}/temperature")
+    SourceTopic(filter='plant/+/temperature', fields=mappingproxy({'machine': 1}))
+    >>> source_topic("plant/street").is_plain
+    True
+    """
+    first, *rest = text.split("/")
+    names = {at: found[1] for at, level in enumerate(rest, start=1) if (found := _NAMED.fullmatch(level))}
+    levels = ["+" if at in names else level for at, level in enumerate(rest, start=1)]
+    return SourceTopic(
+        filter="/".join([first, *levels]), fields=MappingProxyType({name: at for at, name in names.items()})
+    )
+
+
+def why_no_source_topic(text: str) -> str:
+    """Why a source cannot have a topic, as far as wildcards go; empty if it can.
+
+    >>> [why_no_source_topic(text) for text in ("a/+/b", "a/{b}/c", "a/b/#")]
+    ['', '', '']
+    >>> why_no_source_topic("{site}/temperature")
+    'begins with a wildcard; write the first level out, because it says whose the topic is'
+    >>> why_no_source_topic("a/{b}/{b}")
+    'names the field b twice; a field is made of one level'
+    """
+    first, *rest = text.split("/")
+    if set("+#{}") & set(first):
+        return "begins with a wildcard; write the first level out, because it says whose the topic is"
+    names = Counter(found[1] for level in rest if (found := _NAMED.fullmatch(level)))
+    if twice := [name for name, times in names.items() if times > 1]:
+        return f"names the field {twice[0]} twice; a field is made of one level"
+    if any(set("{}") & set(level) for level in rest if not _NAMED.fullmatch(level)):
+        return "has braces within a level; they stand around the name of a whole level, as in plant/{machine}"
+    if REST_COLUMN in names:
+        return f"names the field {REST_COLUMN}, which is Braid's own; choose another name"
+    if is_wild(text) and (reason := why_no_filter(source_topic(text).filter)):
+        return f"is no topic filter: {reason}"
+    return ""
+
+
+def is_wild(topic: str) -> bool:
+    """Whether a topic filter has wildcards."""
+    return "+" in topic or "#" in topic
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether there is a topic that both filters match; their first levels are plain.
+
+    >>> [overlap("a/+/c", other) for other in ("a/b/c", "a/b/+", "a/#", "a/b", "a/b/d")]
+    [True, True, True, False, False]
+    >>> overlap("a/#", "a"), overlap("a/+/#", "a/b"), overlap("a/+/#", "a")
+    (True, True, False)
+    """
+    ours, theirs = one.split("/"), other.split("/")
+    for level, opposite in zip(ours, theirs, strict=False):
+        if "#" in {level, opposite}:
+            return True
+        if level != opposite and "+" not in {level, opposite}:
+            return False
+    # A last # stands for no level, too.
+    return (ours[len(theirs) :] or theirs[len(ours) :]) in ([], ["#"])
+
+
+class FeedTopics:
+    """The topics of messages, with the topic or filter of the feed that takes them; used by one receiver."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, str] = {}
+        """The feed of each topic whose messages are taken."""
+        self._filters: Counter[str] = Counter()
+        """How many topics each filter has matched."""
+
+    def add(self, feed: str) -> None:
+        """Know one more feed."""
+        if is_wild(feed):
+            self._filters[feed] = 0
+        else:
+            self.taken[feed] = feed
+
+    def discard(self, feed: str) -> None:
+        """Know a feed no longer."""
+        if is_wild(feed):
+            del self._filters[feed]
+            self.taken = {topic: other for topic, other in self.taken.items() if other != feed}
+        else:
+            self.taken.pop(feed, None)
+
+    def match(self, message: Message) -> str | None:
+        """The feed with a filter that a message's topic matches, which takes the topic if it may take one more.
+
+        What a topic retains from before is no event, so the topic does not count for that.
+        """
+        topic = message.topic
+        for feed, count in self._filters.items():
+            if overlap(feed, topic):
+                if count < MOST_TOPICS and len(topic) <= LONGEST_TOPIC and not message.retained:
+                    self._filters[feed] += 1
+                    self.taken[topic] = feed
+                return feed
+        return None
+
+
+def not_taken(message: Message) -> Unfit:
+    """What is reported of a message whose topic a source does not take."""
+    reason = (
+        f"a topic may have {LONGEST_TOPIC} characters; shorten it"
+        if len(message.topic) > LONGEST_TOPIC
+        else f"the source takes {MOST_TOPICS:,} topics, and has had as many others; register several sources"
+    )
+    return _on(message.topic, Unfit(event=message.payload[:_SHOWN].decode("utf-8", "backslashreplace"), reason=reason))
+
+
+def events_on(
+    topic: SourceTopic, messages: Sequence[Message], schema: Schema, decode: Decoder | None = None
+) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of messages, in their order, with the levels of their topics as fields; and those that are unfit.
+
+    `decode` reads what the messages themselves have; by default that is JSON.
+    """
+    if decode is None:
+        own, ends = topic.own_fields(schema), list[int]()
+        batch, unfit = events_in([message.payload for message in messages], own, ends)
+        if not unfit:
+            return _with_levels(topic, [message.topic for message in messages], ends, batch, schema), ()
+        decode = partial(events_in, schema=own)
+    # Topic by topic, so that what is unfit says where it came. For all messages of JSON it would take far longer.
+    batches, reported = [pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))], list[Unfit]()
+    for name, run in groupby(messages, attrgetter("topic")):
+        batch, unfit = decode([message.payload for message in run])
+        batches.append(_with_levels(topic, [name], [len(batch)], batch, schema))
+        reported += (_on(name, event) for event in unfit)
+    return pa.concat_batches(batches), tuple(reported)
+
+
+def _on(topic: str, unfit: Unfit) -> Unfit:
+    shown = topic if len(topic) <= _SHOWN else f"{topic[: _SHOWN - 1]}…"
+    return replace(unfit, reason=f"on {shown}: {unfit.reason}")
+
+
+def _with_levels(
+    topic: SourceTopic, topics: Iterable[str], ends: Sequence[int], batch: pa.RecordBatch, schema: Schema
+) -> pa.RecordBatch:
+    """Events with the levels of the topics that they came on, of each of which they are those up to its end."""
+    if not topic.fields:
+        return batch
+    levels = [name.split("/") for name in topics]
+    counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    columns = {column: batch.column(column) for column in batch.schema.names}
+    for column, at in topic.fields.items():
+        values = np.array([names[at] for names in levels], object)
+        columns[column] = pa.array(np.repeat(values, counts), pa.string())
+    columns[REST_COLUMN] = _without(topic.fields, columns[REST_COLUMN])
+    target = arrow_schema(schema)
+    return pa.RecordBatch.from_arrays([columns[column.name] for column in target], schema=target)
+
+
+def _without(names: Iterable[str], rest: pa.Array) -> pa.Array:
+    """The undeclared fields of events without some of them."""
+    if rest.null_count == len(rest):
+        return rest
+    hits = [pc.match_substring(rest, f"{JSON_ENCODER.encode(name)}:") for name in names]
+    if not any(pc.any(hit).as_py() for hit in hits):
+        return rest
+    parsed = (json.loads(text) if text else {} for text in rest.to_pylist())
+    kept = [{name: value for name, value in fields.items() if name not in names} for fields in parsed]
+    return pa.array([JSON_ENCODER.encode(fields) if fields else None for fields in kept], pa.string())
