@@ -20,6 +20,7 @@ from bridge.files import Steps, no_steps
 from bridge.intake import Sent
 from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.receiver import Receiver, SpoolFeed
+from bridge.source_topics import source_topic
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Placed, unpacked
 from bridge.spools.reader import read
@@ -30,6 +31,7 @@ from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_spool import MemorySpool
 
 RAW, SENT, CLIENT = "sensors/street", topics.sent("raw/street"), "receives"
+FILTER = "sensors/{place}"
 SCHEMA = Schema.of(n=Kind.INTEGER)
 WRITE = ["open", "write", "sync", "rename", "sync folder", "done"]
 
@@ -41,10 +43,12 @@ class Died(BaseException):
 class Line:
     """A receiver of one stream, whose process may die and begin again; its spool stays."""
 
-    def __init__(self, spool: Spool, *, last_id: int = 0) -> None:
+    def __init__(self, spool: Spool, *, last_id: int = 0, topic: str = RAW) -> None:
         self.spool: Any = spool
+        self.levels = source_topic(topic)
+        self.topics = [self.levels.filter, SENT]
         self.broker = MemoryBroker()
-        self.broker.session(CLIENT, [RAW, SENT]).last = last_id
+        self.broker.session(CLIENT, self.topics).last = last_id
         self.heard: int | None = None
         """The number of acknowledgements after which the process dies; None if it lives on."""
         self.numbers = count()
@@ -54,7 +58,9 @@ class Line:
     def begin(self) -> None:
         self.inbox: list[Message | None] = []
         feeds = {
-            RAW: SpoolFeed(spool=self.spool, schema=SCHEMA),
+            self.levels.filter: SpoolFeed(
+                spool=self.spool, schema=SCHEMA, levels=None if self.levels.is_plain else self.levels
+            ),
             SENT: SpoolFeed(spool=self.spool, answers_at=topics.kept("raw/street")),
         }
         self.receiver = Receiver(feeds, cast("MqttClient", self), on_unread=lambda _unread: None, session=self.session)
@@ -64,7 +70,7 @@ class Line:
         self.client = MemoryClient(
             self.broker,
             CLIENT,
-            topics=[RAW, SENT],
+            topics=self.topics,
             on_message=self.inbox.append,
             on_connection=lambda: self.inbox.append(None),
             on_new_session=self.receiver.session_began,
@@ -81,8 +87,8 @@ class Line:
     def publish(self, _topic: str, _payload: bytes, *, retain: bool = False) -> None:
         assert not retain
 
-    def raw(self, number: int) -> None:
-        self.broker.publish(RAW, json.dumps({"n": number}).encode())
+    def raw(self, number: int, topic: str = RAW) -> None:
+        self.broker.publish(topic, json.dumps({"n": number}).encode())
 
     def numbered(self) -> None:
         events = pa.record_batch({"n": pa.array([-1], pa.int64())})
@@ -105,7 +111,7 @@ class Line:
 
     @property
     def unacknowledged(self) -> int:
-        return len(self.broker.session(CLIENT, [RAW, SENT]).unacknowledged)
+        return len(self.broker.session(CLIENT, self.topics).unacknowledged)
 
 
 def numbers(placed: Iterator[Placed]) -> list[int]:
@@ -118,16 +124,20 @@ def spooled(line: Line) -> list[int]:
     return numbers(line.spool.read(0, 1 << 30))
 
 
-@given(st.sampled_from([0, 65_530]), st.data())
-def test_whatever_dies_each_raw_message_counts_once(last_id: int, chance: st.DataObject) -> None:
-    """Equal messages too, in their order, beside numbered ones, however many acknowledgements the broker heard."""
-    line, expected = Line(MemorySpool(), last_id=last_id), list[int]()
+@given(st.sampled_from([0, 65_530]), st.sampled_from([RAW, FILTER]), st.data())
+def test_whatever_dies_each_raw_message_counts_once(last_id: int, topic: str, chance: st.DataObject) -> None:
+    """Equal messages too, in their order, beside numbered ones, however many acknowledgements the broker heard.
+
+    A filter's topics feed one spool.
+    """
+    line, expected = Line(MemorySpool(), last_id=last_id, topic=topic), list[int]()
+    places = [RAW] if topic == RAW else [RAW, "sensors/bridge"]
     steps = ["raw", "raw", "numbered", "work", "die", "die acknowledging", "lose the connection", "lose the session"]
     for step in chance.draw(st.lists(st.sampled_from(steps), max_size=25), "steps"):
         match step:
             case "raw":
                 expected.append(chance.draw(st.integers(0, 1), "number"))
-                line.raw(expected[-1])
+                line.raw(expected[-1], chance.draw(st.sampled_from(places), "topic"))
             case "numbered":
                 line.numbered()
             case "work":
@@ -194,6 +204,17 @@ def test_a_death_at_any_step_between_spool_and_acknowledgement_doubles_nothing(
     after = numbers(read(tmp_path, start, 1 << 30))
     assert ([0, 1, 1, 2, 1, 1, 2], 0) == (before + after if pruned else after, line.unacknowledged)
     line.spool.close()
+
+
+def test_equal_messages_of_two_topics_are_two() -> None:
+    """A message in doubt is known by its topic too, even if the broker gives its packet id to that of another."""
+    kept = InDoubt()
+    deliveries = Deliveries("s", kept)
+    deliveries.new([Message("sensors/street", b"1", 1)])
+    kept = deliveries.kept()
+    other = [Message("sensors/bridge", b"1", PACKET_IDS + 1, again=True)]
+    assert other == Deliveries("s", kept).new(other)
+    assert [] == Deliveries("s", kept).new([Message("sensors/street", b"1", PACKET_IDS + 1, again=True)])
 
 
 def test_without_a_known_session_repetitions_count_again() -> None:

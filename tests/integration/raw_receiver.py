@@ -12,16 +12,18 @@ from pathlib import Path
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Spool, SpoolFeed, SystemClock
+from bridge.source_topics import source_topic
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
 from engine.host.reception import Receptions
 
 RAW = "raw/t"
+FILTER = "raw/{place}"
 READY = "ready\n"
 
 
-def main(url: str, folder: str, fatal: str, at: str) -> None:
+def main(url: str, folder: str, topic: str, fatal: str, at: str) -> None:
     """Receive until the input ends, or a step kills the process."""
     left = int(at)
 
@@ -42,8 +44,9 @@ def main(url: str, folder: str, fatal: str, at: str) -> None:
     receptions = Receptions(
         Path(folder), "h", Address.parse(url), MQTTProtocolVersion.MQTTv5, on_unread=_fail, clock=SystemClock()
     )
-    feed = SpoolFeed(spool=spool, schema=Schema.of(n=Kind.INTEGER))
-    reception = receptions.begin(RAW, {RAW: feed}, due=lambda _after: 0.0, on_unread=_fail, on_trouble=_fail)
+    levels = source_topic(topic)
+    feed = SpoolFeed(spool=spool, schema=Schema.of(n=Kind.INTEGER), levels=None if levels.is_plain else levels)
+    reception = receptions.begin(RAW, {levels.filter: feed}, due=lambda _after: 0.0, on_unread=_fail, on_trouble=_fail)
     sys.stdout.write(READY)
     sys.stdout.flush()
     sys.stdin.read()

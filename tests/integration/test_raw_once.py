@@ -19,7 +19,7 @@ from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.probes import gives_ids_in_turn
 from tests.brokers import KINDS, MOSQUITTO
 from tests.integration import raw_receiver
-from tests.integration.raw_receiver import RAW, READY
+from tests.integration.raw_receiver import FILTER, RAW, READY
 from tests.integration.test_receiving import until
 
 USERS = {"braid": "a password of its own"}
@@ -34,9 +34,20 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def process(broker: Broker, folder: Path, fatal: str = "", at: int = 0) -> Iterator[subprocess.Popen[str]]:
+def process(
+    broker: Broker, folder: Path, fatal: str = "", at: int = 0, *, topic: str = RAW
+) -> Iterator[subprocess.Popen[str]]:
     """A receiving process; it ends in the end."""
-    command = [sys.executable, "-m", raw_receiver.__name__, broker.address("braid").url, str(folder), fatal, str(at)]
+    command = [
+        sys.executable,
+        "-m",
+        raw_receiver.__name__,
+        broker.address("braid").url,
+        str(folder),
+        topic,
+        fatal,
+        str(at),
+    ]
     with subprocess.Popen(  # noqa: S603 - a program of these tests
         command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as started:
@@ -55,11 +66,11 @@ def publisher(broker: Broker) -> Iterator[MqttClient]:
         client.stop()
 
 
-def publish(client: MqttClient, numbers: list[int]) -> None:
+def publish(client: MqttClient, numbers: list[int], topic: str = RAW) -> None:
     """Publish numbers, one a message, and wait until the broker has them."""
     answers: list[str] = []
     for number in numbers:
-        client.publish(RAW, json.dumps({"n": number}).encode(), answered=answers.append)
+        client.publish(topic, json.dumps({"n": number}).encode(), answered=answers.append)
     until(lambda: len(answers) == len(numbers))
 
 
@@ -94,6 +105,23 @@ def test_a_process_killed_before_the_broker_heard_counts_each_event_once(
             publish(client, [3])
             until(lambda: 3 in spooled(tmp_path))
     assert (True, [1, 1, 2, 2, 1, 1, 3]) == (len(had) > 0, spooled(tmp_path))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("broker", KINDS, indirect=True)
+@pytest.mark.parametrize("step", ["done", "acknowledged"])
+def test_events_of_many_topics_in_one_spool_count_once(broker: Broker, tmp_path: Path, step: str) -> None:
+    """A filter's messages have one session, whatever their topics are; equal ones of two topics are two."""
+    with publisher(broker) as client:
+        for number in (1, 1, 2):
+            with process(broker, tmp_path, step, 1, topic=FILTER) as dying:
+                for place in ("raw/a", "raw/b", "raw/a"):
+                    publish(client, [number], place)
+                dying.wait()
+        with process(broker, tmp_path, topic=FILTER):
+            publish(client, [3])
+            until(lambda: 3 in spooled(tmp_path))
+    assert [1, 1, 1, 1, 1, 1, 2, 2, 2, 3] == spooled(tmp_path)
 
 
 @pytest.mark.full
