@@ -112,6 +112,8 @@ def matches(digest: str, password: bytes) -> bool:
 Access = Literal["read", "write"]
 _ACCESSES: dict[str, tuple[Access, ...]] = {"read": ("read",), "write": ("write",), "readwrite": ("read", "write")}
 _REMEMBERED = 10_000
+LONGEST_REMEMBERED = 1_000
+"""Characters of a topic, of which publishers may make up long ones."""
 
 
 class UnfitList(ValueError):
@@ -190,7 +192,8 @@ class Door:
             answer = user in self._users and self._rights.permit(user, access, topic)
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
-            self._answers[asked] = answer
+            if len(topic) <= LONGEST_REMEMBERED:
+                self._answers[asked] = answer
         return answer
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from paho.mqtt.matcher import MQTTMatcher
 
 from . import packets
-from .access import Door, covers
+from .access import LONGEST_REMEMBERED, Door, covers
 from .packets import Published, Subscription
 
 _PACKET_IDS = 0xFFFF
@@ -294,5 +294,7 @@ class Exchange:
                     best[session] = wish
         if len(self._routes) >= _ROUTES:
             self._routes.clear()
-        route = self._routes[topic] = list(best.items())
+        route = list(best.items())
+        if len(topic) <= LONGEST_REMEMBERED:
+            self._routes[topic] = route
         return route

@@ -29,6 +29,8 @@ MOST_UNHANDLED = 10
 """Messages; few, because some brokers send no more than twenty unacknowledged ones."""
 _MOST_REMEMBERED = 10_000
 """Topics; publishers may make up any number of them."""
+_LONGEST_REMEMBERED = 1_000
+"""Characters of a topic; publishers may make up long ones too."""
 _WILD = ("+", "#")
 _SHARED = "$share/"
 log = logging.getLogger("braid.mqtt")
@@ -124,7 +126,8 @@ class SubscribedFilters:
             is_covered = any(topic_matches_sub(_plain(topic_filter), topic) for topic_filter in list(self._wild))
             if len(known) >= _MOST_REMEMBERED:
                 known.clear()
-            known[topic] = is_covered
+            if len(topic) <= _LONGEST_REMEMBERED:
+                known[topic] = is_covered
         return is_covered
 
 

@@ -413,3 +413,50 @@ def test_no_password_lies_on_disk(house: TenantedBroker, tmp_path: Path) -> None
     assert (
         password_list({user_of("ann"): house.hashes[user_of("ann")]}) in (tmp_path / "access" / PASSWORDS).read_text()
     )
+
+
+FILTERS = {"ann": "plant/+/temperature", "bob": "plants/#"}
+
+
+@PROTOCOLS
+def test_a_tenant_writes_what_the_filters_of_its_sources_match(
+    house: TenantedBroker, protocol: MQTTProtocolVersion
+) -> None:
+    """Nothing beside it, nothing of another's filter; and it may read none of it, alone or in a group."""
+    house.admit("ann", "bob", sources=FILTERS)
+    writes = {
+        "ann": ["plant/m1/temperature", "plant//temperature"],
+        "bob": ["plants", "plants/m1", "plants/m1/temperature/in"],
+    }
+    elsewhere = {
+        "ann": ["plant/m1", "plant/m1/pressure", "plant/m1/m2/temperature", "plant/m1/temperature/in", "plants/m1"],
+        "bob": ["plant/m1/temperature", "plant", "braid/1/jobs/1/plan", "$SYS/plants"],
+    }
+    answers = set()
+    with Visitor(house.own, "#", protocol=protocol) as braid:
+        for tenant, topics in elsewhere.items():
+            for topic in topics:
+                # Some mosquittos also hang up on who publishes where it may not.
+                with Visitor(house.address(tenant), protocol=protocol) as thief:
+                    answers.add(thief.publish(topic))
+        for tenant, topics in writes.items():
+            with Visitor(house.address(tenant), protocol=protocol) as owner:
+                assert ["Success"] * len(topics) == [owner.publish(topic) for topic in topics]
+                for foreign in (FILTERS["ann"], FILTERS["bob"], "plant/m1/temperature", "$share/g/plants/#", "+/#"):
+                    assert all(code >= 0x80 for code in owner.subscribe(foreign)), foreign
+        assert [*writes["ann"], *writes["bob"]] == braid.until(writes["bob"][-1])
+    assert answers == (REFUSED if protocol is V5 else {"Success"})
+
+
+def test_a_grant_of_a_filter_ends_with_its_source(house: TenantedBroker) -> None:
+    """Then another may have it, and its earlier owner writes there no more."""
+    house.admit("ann", "bob", sources={"ann": "plant/#"})
+    with Visitor(house.own, "plant/#") as braid:
+        with Visitor(house.address("ann")) as ann:
+            assert "Success" == ann.publish("plant/m1")
+        house.admit("ann", "bob", sources={"bob": "plant/+"})
+        with Visitor(house.address("ann")) as ann:
+            assert REFUSED == {ann.publish("plant/m2")}
+        with Visitor(house.address("bob")) as bob:
+            assert "Success" == bob.publish("plant/m3")
+        assert ["plant/m1", "plant/m3"] == braid.until("plant/m3")

@@ -1,14 +1,21 @@
 """Sources with wildcards in their topics, through a host with real Spark and over real brokers."""
 
+import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import topics
-from bridge.broker import BrokerKind
-from dags import Kind
+from bridge import Spool, SpoolFeed, SystemClock, Unread, read, source_topics, topics, unpacked
+from bridge.broker import BrokerKind, start_broker
+from bridge.source_topics import source_topic
+from dags import Kind, Schema
+from engine.host.reception import Receptions
 from tests.brokers import KINDS
 from tests.integration.hosting import delivery, hosting_in, job, raw, slot
+from tests.integration.test_raw_once import USERS, publisher
+from tests.integration.test_receiving import until
 
 PATTERN = "plant/{machine}/temperature"
 FIELDS = {"machine": Kind.STRING, "n": Kind.INTEGER}
@@ -34,3 +41,34 @@ def test_events_of_all_topics_that_match_reach_a_task(tmp_path: Path, kind: Brok
         topic = topics.unread("plant/+/temperature")
         [unread] = hosting.until(lambda: hosting.heard(topic), "what could not be read")
         assert "on plant/m1/temperature: the field 'n' should be of kind integer" == unread["reason"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_topics_beyond_the_bound_are_rejected(
+    tmp_path: Path, kind: BrokerKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of their messages is counted, with its topic and the reason; topics that came before go on."""
+    monkeypatch.setattr(source_topics, "MOST_TOPICS", 3)
+    unread: list[Unread] = []
+    with start_broker(tmp_path / "broker", USERS, kind=kind) as broker, publisher(broker) as client:
+        address = broker.address("braid")
+        receptions = Receptions(
+            tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=SystemClock()
+        )
+        levels = source_topic("plant/{machine}")
+        with closing(Spool(tmp_path / "spool", most_bytes=1 << 30)) as spool:
+            feed = SpoolFeed(spool=spool, schema=Schema.of(machine=Kind.STRING, n=Kind.INTEGER), levels=levels)
+            reception = receptions.begin(
+                "raw/plant", {levels.filter: feed}, due=lambda _after: 0.0, on_unread=unread.append, on_trouble=print
+            )
+            for n, machine in enumerate([1, 2, 1, 3, 4, 5, 4, 2]):
+                client.publish(f"plant/m{machine}", json.dumps({"n": n}).encode())
+            until(lambda: (spool.end, len(unread)) == (5, 3))
+            reception.stop()
+        events = [
+            event for _, item in read(tmp_path / "spool", 0, 1 << 30) for event in unpacked(item.payload).to_pylist()
+        ]
+    assert [("m1", 0), ("m2", 1), ("m1", 2), ("m3", 3), ("m2", 7)] == [(e["machine"], e["n"]) for e in events]
+    assert ['{"n": 4}', '{"n": 5}', '{"n": 6}'] == [rejected.event for rejected in unread]
+    assert all(rejected.reason.startswith("on plant/m") for rejected in unread)
+    assert {"plant/+"} == {rejected.topic for rejected in unread}
