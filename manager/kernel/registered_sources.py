@@ -65,11 +65,10 @@ class Registered:
         return source_topic(self.connection.topic).filter if isinstance(self.connection, TopicConnection) else None
 
     def takes(self, topic: str) -> bool:
-        """Whether it gets what is published on a topic.
-
-        A plain topic is compared first, because there are many sources.
-        """
-        return self.topic is not None and (self.topic == topic or (is_wild(self.topic) and overlap(self.topic, topic)))
+        """Whether it gets what is published on a topic. On a filter nothing is published."""
+        own = self.topic
+        # Nearly all of them are plain, and there are many.
+        return own is not None and not is_wild(topic) and (overlap(own, topic) if is_wild(own) else own == topic)
 
     @property
     def format(self) -> MessageFormat:
