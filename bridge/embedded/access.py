@@ -145,6 +145,13 @@ class Rights:
             topic_filter = topic_filter.split("/", 2)[-1]
         return any(covers(granted, topic_filter) for granted in self._granted.get((user, access), ()))
 
+    def permit_retaining(self, user: str, topic: str) -> bool:
+        """True if what a user publishes on a topic may be retained: if the topic is granted by name, or all are.
+
+        By a filter a user may make up any number of topics, and what they retain would fill the broker's memory.
+        """
+        return not {topic, "#"}.isdisjoint(self._granted.get((user, "write"), ()))
+
 
 class Door:
     """A listener's users and their rights, as of the last reading of its files."""
@@ -182,6 +189,10 @@ class Door:
     def lets_subscribe(self, user: str, topic_filter: str) -> bool:
         """True if a user may read every topic that a filter matches."""
         return self._rights is None or self._rights.permit(user, "read", topic_filter)
+
+    def lets_retain(self, user: str, topic: str) -> bool:
+        """True if what a user publishes on a topic may be retained."""
+        return self._rights is None or self._rights.permit_retaining(user, topic)
 
     def permits(self, user: str, access: Access, topic: str) -> bool:
         """True if a user may read or write a topic."""

@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             kind = Packet.PUBREC if publication.qos == _EXACTLY_ONCE else Packet.PUBACK
             self.send(packets.acknowledgement(kind, self.version, packet, reason))
         if reason is Code.SUCCESS and not doubled:
-            self._exchange.publish(publication, session)
+            self._exchange.publish(self._as_permitted(publication), session)
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
         packet, wishes = packets.read_subscribe(body, self.version)
@@ -241,6 +241,13 @@ class Connection(asyncio.Protocol):
         """True if the client may publish on a topic. Topics that begin with $ are the broker's own."""
         user = "" if self._session is None else self._session.owner.user
         return not topic.startswith("$") and self._door.permits(user, "write", topic)
+
+    def _as_permitted(self, publication: Published) -> Published:
+        """A message that the client may publish, retained only if that is permitted, too."""
+        user = "" if self._session is None else self._session.owner.user
+        if not publication.retain or self._door.lets_retain(user, publication.topic):
+            return publication
+        return replace(publication, retain=False)
 
     # The end of the connection.
 
@@ -271,7 +278,7 @@ class Connection(asyncio.Protocol):
         if session is not None:
             will = self._will
             if will is not None and self._may_write(will.topic):
-                self._exchange.bequeath(session, will, self._will_delay)
+                self._exchange.bequeath(session, self._as_permitted(will), self._will_delay)
             self._exchange.leave(session)
         self._transport.close()
         if self._transport.get_write_buffer_size():

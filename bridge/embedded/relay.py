@@ -1,10 +1,12 @@
 """The relay, which lets tenants into a mosquitto: a process that passes their packets on, and the answers back.
 
-Mosquitto knows users and their rights from its own files. Two things it does not refuse, so the relay does:
+Mosquitto knows users and their rights from its own files. Three things it does not refuse, so the relay does:
 
 - A client id of another user. The relay makes user and client id one id, so that no two users share a session.
 - A filter that matches more than its user may read. Mosquitto would hand out none of these messages, but take them from
   the others of a shared subscription.
+- Messages retained on topics that a filter grants, of which a user may make up any number. They are passed on, and not
+  retained.
 
 Packets that the relay has to understand are kept until they are complete. Everything else is passed on as it comes, and
 no faster than the other side takes it. Mosquitto listens for the relay at a socket in a folder that nobody else may
@@ -34,6 +36,8 @@ _LONGEST_ID = 65_535
 _MOST_UNSENT = 1 << 20
 """Bytes that wait for a client, beyond which it gets no more refusals and is disconnected."""
 _CONNACK, _SUBACK = 2, 9
+_RETAIN, _WILL_RETAIN = 0x01, 0x20
+"""Flags of a message, and of a connecting client's will."""
 log = logging.getLogger("relay")
 
 
@@ -107,6 +111,10 @@ class PassageEnd(asyncio.Protocol):
         """What is passed on in the place of a kept packet; None for the packet as it is."""
         raise NotImplementedError
 
+    def alter(self, _at: int, _begin: int, _end: int) -> bool:
+        """Alter the header of a packet in the buffer that is passed on; False until enough of the packet has come."""
+        return True
+
     def write(self, data: bytes) -> None:
         """Send, at once or once it is connected."""
         if self._transport is None:
@@ -152,6 +160,8 @@ class PassageEnd(asyncio.Protocol):
                         since = end
                     at = end
                     continue
+                if not self.alter(at, begin, end):
+                    break
                 self._passing = end - at
             step = min(self._passing, len(buffer) - at)
             self._passing -= step
@@ -218,6 +228,23 @@ class ClientEnd(PassageEnd):
         """Name the user in the client id, and take filters out that it may not subscribe to."""
         return self._connected(first, body) if first >> 4 == Packet.CONNECT else self._subscribed(first, body)
 
+    def alter(self, at: int, begin: int, end: int) -> bool:
+        """Take the flag from a message that may not be retained."""
+        buffer = self._buffer
+        if buffer[at] >> 4 != Packet.PUBLISH or not buffer[at] & _RETAIN:
+            return True
+        topic_begin = begin + 2
+        topic_end = topic_begin + int.from_bytes(buffer[begin:topic_begin], "big")
+        if len(buffer) < min(topic_end, end):
+            return False
+        # A topic alias stands for a topic that came before, and nobody here remembers it.
+        if not self._may_retain(self._user, buffer[topic_begin:topic_end].decode(errors="replace")):
+            buffer[at] &= ~_RETAIN
+        return True
+
+    def _may_retain(self, user: str | None, topic: str) -> bool:
+        return self._access_list.rights().permit_retaining(user or "", topic)
+
     def _connected(self, first: int, body: bytes) -> bytes:
         if self._user is not None:
             raise Malformed("a client connects once", Code.PROTOCOL)
@@ -235,7 +262,11 @@ class ClientEnd(PassageEnd):
         if len(identity.encode()) > _LONGEST_ID:
             raise Malformed("the client id is too long", Code.BAD_CLIENT_ID)
         fields = Fields(body)
-        fields.binary()
+        name = fields.binary()
+        if wish.will is not None and wish.will.retain and not self._may_retain(wish.user, wish.will.topic):
+            # The flags follow the name, whose length is in front, and the version.
+            place = 2 + len(name) + 1
+            body = body[:place] + bytes([body[place] & ~_WILL_RETAIN]) + body[place + 1 :]
         fields.take(4)
         fields.properties(PacketTypes.CONNECT, wish.version)
         left = fields.rest()

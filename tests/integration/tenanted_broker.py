@@ -39,6 +39,7 @@ class Visitor:
         lasting: bool = False,
         clean: bool | None = None,
         will: str | None = None,
+        retain_will: bool = False,
     ) -> None:
         """A client with a `lasting` session goes on with the one that it has, unless it asks for a `clean` one."""
         clean = not lasting if clean is None else clean
@@ -61,7 +62,7 @@ class Visitor:
         )
         self.client.username_pw_set(address.user, address.password)
         if will is not None:
-            self.client.will_set(will, b"a last will", qos=1)
+            self.client.will_set(will, b"a last will", qos=1, retain=retain_will)
         self.client.on_connect = lambda _c, _d, flags, *given: self.answers.put((flags.session_present, *given))
         self.client.on_disconnect = lambda *_: self.left.set()
         self.client.on_subscribe = lambda _c, _d, _m, codes, _p: self._subscribed.put([each.value for each in codes])

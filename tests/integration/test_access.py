@@ -460,3 +460,26 @@ def test_a_grant_of_a_filter_ends_with_its_source(house: TenantedBroker) -> None
         with Visitor(house.address("bob")) as bob:
             assert "Success" == bob.publish("plant/m3")
         assert ["plant/m1", "plant/m3"] == braid.until("plant/m3")
+
+
+@PROTOCOLS
+def test_nothing_is_retained_on_topics_that_a_filter_grants(
+    house: TenantedBroker, protocol: MQTTProtocolVersion
+) -> None:
+    """A tenant could make up any number of them; on a plain topic the newest message is retained, as ever.
+
+    Neither a message is, whole or in pieces, nor a will. All of them are delivered.
+    """
+    house.admit("ann", "bob", sources={"ann": "plant/#", "bob": "raw/bob"})
+    address = house.address("ann")
+    with Visitor(house.own, "#", protocol=protocol) as braid:
+        with Visitor(address, protocol=protocol, will="plant/will", retain_will=True) as dying:
+            assert "Success" == dying.publish("plant/m1", retain=True)
+            assert "Success" == dying.publish("plant/large", bytes(200_000), retain=True)
+            dying.die()
+        with Visitor(house.address("bob"), protocol=protocol, will="raw/bob", retain_will=True) as bob:
+            assert "Success" == bob.publish("raw/bob", b"retained", retain=True)
+        assert {"plant/m1", "plant/large", "plant/will", "raw/bob"} == set(braid.until("plant/will")) | {"raw/bob"}
+    with Visitor(house.own, "plant/#", "raw/bob", protocol=protocol) as later:
+        later.publish("plant/end")
+        assert {"raw/bob", "plant/end"} == set(later.until("plant/end"))
