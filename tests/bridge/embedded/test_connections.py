@@ -79,6 +79,32 @@ def test_a_key_holds_until_the_password_changes(files: tuple[Path, Path]) -> Non
     assert [True, False] == [door.knows(user) for user in ("tenant-ann", "braid")]
 
 
+@pytest.mark.parametrize("piece", [1, 3, 1_000])
+def test_a_retained_message_is_understood_however_it_is_cut(broker: Broker, piece: int) -> None:
+    """It is passed on whole, and retained only where its topic is granted by name."""
+    topics = ["plant/m1", "plain", "plant/m2"]
+    sent = connect("anns", flags=0xC2) + b"".join(framed(0x31, text(topic), b"content") for topic in topics) + b"\xc0\0"
+    with line(broker) as ann:
+        ann.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(sent), piece):
+            ann.sendall(sent[at : at + piece])
+        assert ACCEPTED + b"\xd0\0" == answer(ann, len(ACCEPTED) + 2)
+    came: list[tuple[str, bytes, bool]] = []
+    end = threading.Event()
+
+    def note(message: Message) -> None:
+        came.append((message.topic, message.payload, message.retained))
+        if message.topic == "plant/end":
+            end.set()
+
+    client = MqttClient(broker.address("braid"), "reads", topics=["plant/#", "plain"], on_message=note, lasting=False)
+    client.start()
+    client.publish("plant/end", b"")
+    assert end.wait(BOUND)
+    client.stop()
+    assert [("plain", b"content", True), ("plant/end", b"", False)] == came
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
