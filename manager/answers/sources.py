@@ -15,6 +15,8 @@ class TopicConnection(Form):
 
     kind: Literal["topic"]
     topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    """A topic, or several: `+` stands for any one level, `{name}` for one that becomes the string field `name` of each
+    event, and a last `#` for any further levels."""
     retained: bool = False
     """Whether it begins with the message that the topic retains when it is first read. By default nothing is read that
     was published before."""

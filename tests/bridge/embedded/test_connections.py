@@ -21,6 +21,8 @@ from bridge.embedded.access import Door, UnfitList
 from bridge.embedded.exchange import ClientSession, SessionOwner
 from bridge.embedded.packets import V5, V311, Code, Malformed, Published, framed, text
 from bridge.embedded.relay import AccessList
+from bridge.messages import Message
+from bridge.transport.mqtt_client import MqttClient
 from tests import needs
 
 LIST = """user braid
@@ -261,7 +263,9 @@ def _read_one(kept: ClientSession, reader: Reader) -> None:
 
 BOUND = 20.0
 ACCEPTED = b"\x20\x02\x00\x00"
-RELAYED_LIST = "user ann\ntopic read out/ann/#\n\nuser bob\ntopic read out/bob/#\n"
+RELAYED_LIST = (
+    "user ann\ntopic read out/ann/#\ntopic write plant/#\ntopic write plain\n\nuser bob\ntopic read out/bob/#\n"
+)
 
 
 @pytest.fixture
