@@ -357,7 +357,7 @@ class Receiver:
                 # Else it might be read once that session comes back, with ids that it gave anew meanwhile.
                 feed.spool.append([], in_doubt=NOTHING_IN_DOUBT)
             if self._session:
-                self._deliveries[topic] = Deliveries(self._session, feed.spool.in_doubt)
+                self._deliveries[topic] = Deliveries(topic, self._session, feed.spool.in_doubt)
         if feed.is_bridge:
             self._answers.note_news(topic)
             if expected.opened:

@@ -43,12 +43,14 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 from zlib import adler32
 
 import numpy as np
 
 from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message
+from bridge.source_topics import is_wild
 
 _ID_BYTES = 2
 
@@ -77,9 +79,11 @@ class _Group(NamedTuple):
 class Deliveries:
     """The deliveries in doubt of one feed of a session. Except for `taken`, one thread at a time uses it."""
 
-    def __init__(self, session: str, kept: InDoubt) -> None:
-        """`kept` is what the spool has, of this session."""
+    def __init__(self, feed: str, session: str, kept: InDoubt) -> None:
+        """`feed` is a topic or a filter, and `kept` what the spool has, of this session."""
         self._session = session
+        self._seed = None if is_wild(feed) else _seed(feed)
+        """What the digests of its messages begin with, if all have one topic."""
         self._repeatable = _digests(kept.packets, kept.digests)
         """Digests by packet id of what an earlier connection left in doubt; empty once a new message has come."""
         self._groups: deque[_Group] = deque()
@@ -107,10 +111,7 @@ class Deliveries:
         if first_new < len(messages):
             self._repeatable = {}
         self._last += 1
-        digests = map(
-            adler32, [message.payload for message in messages], [_seed(message.topic) for message in messages]
-        )
-        self._groups.append(_Group(self._last, *_packed([message.token for message in messages], digests)))
+        self._groups.append(_Group(self._last, *self._packed(messages)))
         return messages[first_new:] if first_new else messages
 
     def pass_by(self, messages: Sequence[Message]) -> None:
@@ -157,9 +158,13 @@ class Deliveries:
                 return at
         return len(messages)
 
+    def _packed(self, messages: Sequence[Message]) -> tuple[bytes, bytes]:
+        payloads = [message.payload for message in messages]
+        seeds = repeat(self._seed) if self._seed is not None else [_seed(message.topic) for message in messages]
+        return _packed([message.token for message in messages], map(adler32, payloads, seeds))
+
 
 def _seed(topic: str) -> int:
-    """What the digest of a message begins with: a feed with wildcards has the messages of many topics."""
     return adler32(topic.encode())
 
 

@@ -209,12 +209,12 @@ def test_a_death_at_any_step_between_spool_and_acknowledgement_doubles_nothing(
 def test_equal_messages_of_two_topics_are_two() -> None:
     """A message in doubt is known by its topic too, even if the broker gives its packet id to that of another."""
     kept = InDoubt()
-    deliveries = Deliveries("s", kept)
+    deliveries = Deliveries("sensors/+", "s", kept)
     deliveries.new([Message("sensors/street", b"1", 1)])
     kept = deliveries.kept()
     other = [Message("sensors/bridge", b"1", PACKET_IDS + 1, again=True)]
-    assert other == Deliveries("s", kept).new(other)
-    assert [] == Deliveries("s", kept).new([Message("sensors/street", b"1", PACKET_IDS + 1, again=True)])
+    assert other == Deliveries("sensors/+", "s", kept).new(other)
+    assert [] == Deliveries("sensors/+", "s", kept).new([Message("sensors/street", b"1", PACKET_IDS + 1, again=True)])
 
 
 def test_without_a_known_session_repetitions_count_again() -> None:
@@ -289,7 +289,7 @@ def test_unread_messages_are_handled_once_too(tmp_path: Path) -> None:
     line.die(0)
     line.work()
     assert (0, 0) == (spool.end, line.unacknowledged)
-    assert Deliveries("s", spool.in_doubt).new([Message(RAW, b"no JSON", PACKET_IDS + 1, again=True)]) == []
+    assert Deliveries(RAW, "s", spool.in_doubt).new([Message(RAW, b"no JSON", PACKET_IDS + 1, again=True)]) == []
     spool.close()
 
 
@@ -312,14 +312,14 @@ def test_an_id_that_is_given_anew_is_not_taken_for_the_one_before(size: int, ans
     """Though its message is equal and marked: all other ids came in between, so the doubt has ended."""
     kept = InDoubt()
     tokens = [(first + given) % 65_535 + 1 for given in range(65_535)]
-    deliveries = Deliveries("s", kept)
+    deliveries = Deliveries(RAW, "s", kept)
     for number, at in enumerate(range(0, len(tokens), size)):
         deliveries.new([Message(RAW, b"1", token) for token in tokens[at : at + size]])
         kept = deliveries.kept()
         if number in answered:
             deliveries.acknowledging()()
     following = [Message(RAW, b"1", tokens[0], again=True)]
-    assert following == Deliveries("s", kept).new(following)
+    assert following == Deliveries(RAW, "s", kept).new(following)
     deliveries.reconnected()
     assert following == deliveries.new(following)
 
@@ -327,7 +327,7 @@ def test_an_id_that_is_given_anew_is_not_taken_for_the_one_before(size: int, ans
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.sampled_from([b"1", b"2"])), max_size=8))
 def test_repetitions_come_first(arrived: list[tuple[bool, int, bytes]]) -> None:
     """What follows a new message is new; before, marked messages with id and content of those in doubt are none."""
-    deliveries = Deliveries("s", NOTHING_IN_DOUBT)
+    deliveries = Deliveries(RAW, "s", NOTHING_IN_DOUBT)
     there = [Message(RAW, b"1", packet) for packet in (1, 2, 3)]
     assert there == deliveries.new(there)
     deliveries.reconnected()
