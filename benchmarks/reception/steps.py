@@ -16,7 +16,9 @@ from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
 from bridge.formats.decoders import decoder
+from bridge.messages import Message
 from bridge.raw_events import events_in
+from bridge.source_topics import events_on, source_topic
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
 from dags import Kind, Schema
@@ -42,6 +44,9 @@ def steps(per_message: int) -> dict[str, float]:
     messages, schema = payloads(_EVENTS, per_message), Schema.of(RAW_FIELDS)
     packets = b"".join(_packet(payload, number) for number, payload in enumerate(messages, 1))
     batch, _ = events_in(messages, schema)
+    levels = source_topic("plant/{machine}/temperature")
+    several = [Message(f"plant/{at % 1_000}/temperature", payload, at) for at, payload in enumerate(messages)]
+    with_level = schema.plus("machine", Kind.STRING)
     item = Item(count=_EVENTS, stamp=0, payload=packed(batch))
     read = partial(usual_messages, protocol=MQTTProtocolVersion.MQTTv5, first_token=0, most=_EVENTS)
     with scratch_folder() as folder:
@@ -49,6 +54,7 @@ def steps(per_message: int) -> dict[str, float]:
         microseconds = {
             "packets": _timed(lambda: read(packets, 0)),
             "JSON to Arrow": _timed(lambda: events_in(messages, schema)),
+            "JSON of 1,000 topics to Arrow, with a level": _timed(lambda: events_on(levels, several, with_level)),
             "Arrow to bytes": _timed(lambda: packed(batch)),
             "file": _timed(lambda: spool.append([item])),
         }
