@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Spool, SpoolFeed, SystemClock, Unread, read, source_topics, topics, unpacked
 from bridge.broker import BrokerKind, start_broker
 from bridge.source_topics import source_topic
+from bridge.transport.address import Address
 from dags import Kind, Schema
 from engine.host.reception import Receptions
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
 from tests.brokers import KINDS
 from tests.integration.hosting import delivery, hosting_in, job, raw, slot
+from tests.integration.serving import Served, serving
+from tests.integration.tenanted_broker import Visitor, refusal
 from tests.integration.test_raw_once import USERS, publisher
 from tests.integration.test_receiving import until
 
@@ -72,3 +78,36 @@ def test_topics_beyond_the_bound_are_rejected(
     assert ['{"n": 4}', '{"n": 5}', '{"n": 6}'] == [rejected.event for rejected in unread]
     assert all(rejected.reason.startswith("on plant/m") for rejected in unread)
     assert {"plant/+"} == {rejected.topic for rejected in unread}
+
+
+@pytest.mark.spark
+@pytest.mark.full
+def test_a_tenants_devices_publish_on_the_topics_of_its_filter(tmp_path: Path) -> None:
+    """With its credentials, from registration to output; another tenant's devices publish nothing there."""
+    with serving(Served(tmp_path)) as served, served.admit("ann") as ann, served.admit("bob") as bob:
+        connection = {"kind": "topic", "topic": PATTERN}
+        form = {"name": "machines", "connection": connection, "schema": {"n": "integer"}}
+        assert FIELDS == ann.register_source(SourceForm.model_validate(form)).fields
+        document = {
+            "version": 1,
+            "name": "temperatures",
+            "tasks": [
+                {"id": "read", "type": "source", "config": {"source": "machines"}},
+                {"id": "out", "type": "output"},
+            ],
+            "streams": [{"from": "read", "to": "out"}],
+        }
+        flow = ann.submit(document)
+        served.until_state(ann, flow.id, DataflowState.RUNNING)
+        assert served.line.is_connected, "outputs are heard from now on"
+        answers = []
+        for client, tenant, n in ((bob, "bob", 1), (ann, "ann", 2)):
+            given = client.make_credentials(tenant)
+            address = replace(Address.parse(given.url), user=given.user, password=given.password)
+            served.until(lambda: refusal(address) is None, f"the broker to know {tenant}")  # noqa: B023 - awaited at once
+            with Visitor(address) as device:
+                answers.append(device.publish("plant/m1/temperature", json.dumps({"n": n}).encode()))
+        assert ["Not authorized", "Success"] == answers
+        assert [{"n": 2, "machine": "m1"}] == served.until_delivered(flow, "out", 1)
+        ann.send_events("machines", b'{"n": 3, "machine": "by REST"}')
+        assert [{"n": 2, "machine": "m1"}, {"n": 3, "machine": "by REST"}] == served.until_delivered(flow, "out", 2)
