@@ -156,9 +156,12 @@ class Sources(Base):
     def _check_listening(self, caller: Caller, topic: str) -> str | None:
         """Return the tenant that a topic belongs to, if any; refused if the caller may not listen to it."""
         try:
-            check_topic(topic)
+            check_source_topic(topic)
         except UnfitName as error:
             raise invalid("/topic", "unfit-topic", str(error), "choose another topic") from error
+        if not source_topic(topic).is_plain:
+            why = f"the topic {topic!r} stands for many; name one that something publishes on"
+            raise invalid("/topic", "unfit-topic", why, "choose another topic")
         with self._committer.looking() as state:
             owner = next((known.source.owner for known in state.sources.values() if known.topic == topic), None)
         if owner is None:
