@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,13 +40,19 @@ class Losing(MqttClient):
     loses: Callable[[str, bytes], bool] = staticmethod(lambda _topic, _payload: False)
 
     def publish(
-        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = lambda _: None
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+        answered: Callable[[str], None] = lambda _: None,
     ) -> None:
         """As a client does, but for what is lost."""
         if self.loses(topic, payload):
             answered("")
         else:
-            super().publish(topic, payload, retain=retain, answered=answered)
+            super().publish(topic, payload, retain=retain, properties=properties, answered=answered)
 
 
 class Sending:

@@ -25,7 +25,7 @@ _WRITTEN = {
 
 def _avro(event: Mapping[str, Any]) -> bytes:
     """An event by hand, because the extra may be missing: whole numbers in zigzag, and texts behind their length."""
-    text = event["k"].encode()
+    text: bytes = event["k"].encode()
     return bytes([event["n"] * 2, 2, len(text) * 2]) + text
 
 
