@@ -1,6 +1,7 @@
 """Topics of sources with wildcards: what they match, whose they are, and how levels become fields."""
 
 import json
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -11,10 +12,12 @@ from paho.mqtt.client import topic_matches_sub
 
 from bridge import source_topics
 from bridge.embedded.access import covers, why_no_filter
+from bridge.formats.decoders import decoder
 from bridge.messages import Message
 from bridge.raw_events import REST_COLUMN, arrow_schema, events_in
 from bridge.source_topics import FeedTopics, events_on, overlap, source_topic, why_no_source_topic
 from dags import Kind, Schema
+from dags.message_formats import CsvMessages, JsonLinesMessages, MessageFormat
 
 LEVEL = st.sampled_from(["a", "b", ""])
 TOPIC = st.lists(LEVEL, min_size=1, max_size=4).map(lambda levels: "/".join(["x", *levels]))
@@ -113,6 +116,28 @@ def test_a_wildcard_without_a_name_becomes_no_field() -> None:
     assert [{"machine": None, "t": 1.0, REST_COLUMN: None}, {"machine": None, "t": 2.0, REST_COLUMN: '{"x":1}'}] == (
         batch.to_pylist()
     )
+
+
+@pytest.mark.parametrize(
+    ("form", "written"),
+    [
+        (CsvMessages(columns=("t",)), "{}\n{}".format),
+        (JsonLinesMessages(), '{{"t": {}}}\n{{"t": {}}}'.format),
+    ],
+    ids=["csv", "jsonl"],
+)
+def test_levels_become_fields_in_any_format(form: MessageFormat, written: Callable[[object, object], str]) -> None:
+    """In the order of the messages; what is unfit names its topic."""
+    decode = decoder(form, PATTERN.own_fields(SCHEMA))
+    topics = [f"plant/{machine}/temperature" for machine in ("a", "b", "b", "a")]
+    messages = [message(topic, written(at, at + 0.5).encode()) for at, topic in enumerate(topics)]
+    messages.append(message(topics[0], written(9, '"warm"').encode()))
+    batch, unfit = events_on(PATTERN, messages, SCHEMA, decode)
+    values = [(row["machine"], row["t"]) for row in batch.to_pylist()]
+    assert [(m, t) for at, m in enumerate("abba") for t in (at, at + 0.5)] + [("a", 9.0)] == values
+    assert ["on plant/a/temperature: the field 't' should be of kind float"] == [event.reason for event in unfit]
+    nothing, _ = events_on(PATTERN, [], SCHEMA, decode)
+    assert (0, arrow_schema(SCHEMA)) == (nothing.num_rows, nothing.schema)
 
 
 def test_a_feed_takes_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
