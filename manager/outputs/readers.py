@@ -333,7 +333,7 @@ class OutputWatcher:
         wanted = frozenset(topics)
 
         def take(message: Message) -> None:
-            # What a topic retains is an event of before.
+            # What a topic retains is an event of before, perhaps of one to whom the topic belonged then.
             if not message.retained:
                 receive(message.topic, message.payload)
             # A broker limits the messages that are not acknowledged.
