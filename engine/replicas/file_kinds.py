@@ -120,7 +120,7 @@ def is_sent(path: str) -> bool:
 
 
 def folders_around(path: str) -> list[str]:
-    """The folders that something lies in, the outermost first.
+    """The folders that something is in, the outermost first.
 
     >>> folders_around("jobs/j/lease")
     ['jobs', 'jobs/j']

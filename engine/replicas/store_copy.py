@@ -374,7 +374,7 @@ class NoRestoration(ValueError):
 
 
 class RestorationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request to restore a machine's host, which lies in the machine's root."""
+    """The request to restore a machine's host, which is in the machine's root."""
 
     restores: str
     """The id of the root whose files are wanted."""

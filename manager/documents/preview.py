@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bridge.embedded.access import covers
 from bridge.source_topics import is_wild
 from bridge.topics import ROOT
 from bridge.wire import Stream
@@ -126,14 +125,13 @@ _OWN = f"{ROOT.partition('/')[0]}/"
 
 
 def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
-    fed = [registered.topic for registered in state.sources.values() if registered.topic is not None]
     topics = {sink: settings.topic for sink, settings in dataflow.outputs.items() if settings.topic is not None}
     problems = []
     for at, task in enumerate(json.loads(raw)["tasks"]):
         if (topic := topics.get(task["id"])) is None:
             continue
         place = pointer("tasks", at, "config", "topic")
-        if any(covers(topic_filter, topic) for topic_filter in fed):
+        if any(source.takes(topic) for source in state.sources.values()):
             message = f"the topic {quoted(topic)} feeds a source"
             remedy = "choose another topic; to feed a source, use a task of type mqtt_publish"
             problems.append(Problem(pointer=place, code="source-topic", message=message, remedy=remedy))

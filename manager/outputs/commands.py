@@ -80,7 +80,7 @@ class CsvLines:
         self._left_out: set[str] = set()
 
     def line(self, event: Any) -> str:
-        """Write one event; of a field without a column one is told once."""
+        """Write one event; a field without a column is reported once."""
         # An event of a task of one's own may be any JSON.
         values = event if isinstance(event, dict) else {"event": event}
         self._columns = self._columns or sorted(values)

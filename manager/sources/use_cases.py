@@ -11,7 +11,6 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlmodel import Session, col
 
-from bridge.embedded.access import covers
 from bridge.formats.decoders import decoder
 from bridge.intake import ONE_TIME_PRODUCER
 from bridge.source_topics import overlap, source_topic
@@ -324,7 +323,7 @@ def _check_no_output(topic: str, state: CommittedState, row: SourceRow, caller: 
     """Refuse a topic that an output has, without a word about an output of others."""
     for dataflow in state.running.dataflows.values():
         for sink, settings in dataflow.outputs.items():
-            if settings.topic is not None and covers(topic, settings.topic):
+            if settings.topic is not None and overlap(topic, settings.topic):
                 if caller.is_operator or dataflow.tenant == row.owner:
                     raise Conflict(
                         f"the output {sink!r} of dataflow {public_id(dataflow.id)!r} has the topic "

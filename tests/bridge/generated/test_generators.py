@@ -238,7 +238,7 @@ def test_due_events_are_in_the_spool(pauses: list[float], per_second: str) -> No
     clock, spool, pace = MemoryClock(START), MemorySpool(), Fraction(per_second) / 1000
     for pause in [0.0, *pauses]:
         clock.advance(pause)
-        # Another one each time: nothing is kept but what lies in the spool.
+        # Another one each time: nothing is kept but what is in the spool.
         while GeneratorRun(Rate(per_second=float(per_second)), spool, clock=clock).work() == 0.0:
             pass
         count = math.floor((math.floor(clock.now() * 1000) - 1_000_000) * pace) + 1

@@ -82,7 +82,7 @@ def set_as(**settings: Any) -> Plan:
 
 
 def test_other_formats_leave_beside_the_envelopes() -> None:
-    """Each event is a message with its number; what a format cannot say is told once for the batch, with its number."""
+    """Each event is a message with its number; what a format cannot say is reported once a batch, with its number."""
     sent: list[PlainMessage] = []
     sender = Sender()
     sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole

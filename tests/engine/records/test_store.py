@@ -197,7 +197,7 @@ Content = dict[tuple[int, Any], Any]
 
 
 def content(table: Table) -> Content:
-    """A state as a plain dictionary; each key lies in its group, and nothing empty is kept."""
+    """A state as a plain dictionary; each key is in its group, and nothing empty is kept."""
     found: Content = {}
     for instance, groups in table.items():
         assert groups

@@ -105,6 +105,16 @@ def test_no_output_feeds_a_source(manager: Manager) -> None:
         manager.service.sources.register(ANN, source("counts", "ann/counts"))
 
 
+def test_no_output_feeds_a_source_of_many_topics(manager: Manager) -> None:
+    """A filter or a level with a name counts for all topics that it stands for, whichever comes first."""
+    manager.service.sources.register(ANN, source("lanes", "ann/{lane}/raw"))
+    assert [("source-topic", "/tasks/2/config/topic")] == refused(manager, "ann", counts(topic="ann/north/raw"))
+    manager.submit("ann", counts(topic="ann/north/counts"))
+    for topic in ("ann/{lane}/counts", "ann/+/counts", "ann/#"):
+        with pytest.raises(Conflict, match="'out' of dataflow"):
+            manager.service.sources.register(ANN, source("counts", topic))
+
+
 def test_an_output_has_topics_of_its_tenant_only(manager: Manager) -> None:
     """Another tenant's are refused, and Braid's own even for a tenant of this name."""
     assert [("foreign-topic", "/tasks/2/config/topic")] == refused(manager, "bob", counts(topic="ann/counts"))

@@ -37,7 +37,7 @@ def test_json_lines_are_the_events_alone(braid: Braid) -> None:
 
 
 def test_csv_has_a_header_and_a_row_for_each_event(braid: Braid) -> None:
-    """By the fields of the first; another field is told once, and what was missed too."""
+    """By the fields of the first; another field is reported once, and so is what was missed."""
     events = [{"t": 21.5, "on": True, "s": "a,\n\t[b]"}, {"t": None, "x": 1, "s": "\ud800"}, {"x": 2, "on": {"a": [1]}}]
     result = braid("tail", "d1", "--format", "csv", "--count", "3", answers=tail(*events, missed=2))
     assert [

@@ -1,4 +1,4 @@
-"""Pipelines and bundles: planned when they are submitted, explained, and planned anew while they run."""
+"""Pipelines and bundles: planned when they are submitted, explained, and planned again while they run."""
 
 import json
 from dataclasses import replace

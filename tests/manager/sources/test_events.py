@@ -72,7 +72,7 @@ class Bench:
         ).next
 
     def values(self, name: str = "ann:weather") -> list[int]:
-        """What lies in a source's spool."""
+        """What a source's spool holds."""
         return [each["value"] for each in self.spools.events(self.streams[name])]
 
 
