@@ -70,8 +70,9 @@ class RecordStore:
 
     def _shard_files(self, batch: int, shards: int) -> list[RecordFile]:
         """The latest record of each shard; empty if one has none."""
-        files = [file for shard in range(shards) if (file := self.find_shard(batch, shard)) is not None]
-        return files if len(files) == shards else []
+        paths = [list(self._shard_paths(batch, shard)) for shard in range(shards)]
+        # Until all are there none is read: each shard that is done looks.
+        return [RecordFile(files[-1]) for files in paths] if all(paths) else []
 
     def _shard_paths(self, batch: int, shard: int) -> Iterator[Path]:
         """The files of one shard of a batch, each of another run."""
