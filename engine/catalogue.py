@@ -1,21 +1,44 @@
-"""The catalogue of all installed task types, Braid's own and third parties'."""
+"""The catalogue of all installed task types and connectors, Braid's own and third parties'."""
 
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from dags import AnyTaskType, Catalogue, Namespace, TaskType
+from dags.connectors import Connector
 
 _GROUP = "braid.task_types"
 """The entry point group. Each entry names a task type, a namespace, or several of them."""
+_CONNECTORS = "braid.connectors"
+"""The entry point group of connectors. Each entry has the name of a kind, and names its record."""
 
 
 class BrokenTaskTypes(RuntimeError):
-    """A package or file provides task types that cannot be used."""
+    """A package or file provides task types or connectors that cannot be used."""
+
+
+@cache
+def installed_connectors() -> Mapping[str, type[Connector]]:
+    """The connectors of all installed packages, by kind."""
+    connectors: dict[str, type[Connector]] = {}
+    for entry in sorted(entry_points(group=_CONNECTORS), key=lambda entry: (entry.name, entry.value)):
+        what = f"the connector {entry.name!r} of {entry.dist.name if entry.dist else 'an unknown package'}"
+        try:
+            record = entry.load()
+        except Exception as error:
+            raise BrokenTaskTypes(
+                f"{what} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall that package"
+            ) from error
+        if not (isinstance(record, type) and issubclass(record, Connector)):
+            raise BrokenTaskTypes(f"{what} is no record of a connector; repair or uninstall that package")
+        if connectors.setdefault(entry.name, record) is not record:
+            raise BrokenTaskTypes(f"{what} is provided by another package too; uninstall one of the two")
+    return connectors
 
 
 def installed_catalogue(more: Iterable[str] = ()) -> Catalogue:

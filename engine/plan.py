@@ -48,6 +48,23 @@ class Bridged:
     kind: Literal["bridge"] = "bridge"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """Events that a connector takes from outside Braid."""
+
+    kind: Literal["connector"] = "connector"
+    connector: str
+    """The connector as JSON, with the owner of what it names, and without its format."""
+    fields: Mapping[str, Kind] = field(default_factory=dict)
+    format: Annotated[MessageFormat, Field(exclude_if=is_json)] = JSON
+    """The format of what it takes. In a plan, none stands for JSON."""
+
+    @property
+    def schema(self) -> Schema:
+        """The declared fields. All others stay together in one."""
+        return Schema.of(self.fields)
+
+
 class _Generated(ABC):
     """Events that the host makes itself, by a generator."""
 
@@ -110,7 +127,9 @@ class ReplayedFile(_Generated):
         )
 
 
-Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]
+Supply: TypeAlias = Annotated[
+    Subscribed | Bridged | Connected | Rated | Timed | ReplayedFile, Field(discriminator="kind")
+]
 
 
 def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
@@ -119,7 +138,7 @@ def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
     >>> declaring(Timed(seconds=1.0), {})
     Timed(kind='timer', seconds=1.0)
     """
-    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed) else supply
+    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed | Connected) else supply
 
 
 def unfit(supply: Supply) -> str:
@@ -132,7 +151,8 @@ def unfit(supply: Supply) -> str:
                 supply.generator  # noqa: B018 - raises if it is impossible
             except ValueError as error:
                 return str(error)
-        case Bridged():
+        case Bridged() | Connected():
+            # Of what a connector takes its own record knows more.
             pass
     return ""
 

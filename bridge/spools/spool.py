@@ -147,18 +147,19 @@ class Spool:
     def append(
         self,
         items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
+        producers: Mapping[str, Expected | None] | None = None,
         in_doubt: InDoubt | None = None,
     ) -> int:
         """Make items durable, with the expectations of their producers after them; returns their first position.
 
-        `in_doubt` replaces what was in doubt.
+        A producer of whom nothing is expected any more is forgotten. `in_doubt` replaces what was in doubt.
         """
         with self._using:
             self._check_open()
             if items and self.state is SpoolState.FULL:
                 raise full(self.folder, self.size)
-            first, expected = self.end, remembered({**self.producers, **(producers or {})})
+            first, after = self.end, {**self.producers, **(producers or {})}
+            expected = remembered({name: known for name, known in after.items() if known is not None})
             in_doubt = self.in_doubt if in_doubt is None else in_doubt
             if items:
                 end = end_after(first, items)

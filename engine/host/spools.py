@@ -37,6 +37,7 @@ from bridge import (
     consumers,
     topics,
 )
+from bridge.connectors.connector_run import ConnectorRun, Link
 from bridge.formats.decoders import decoder
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
@@ -44,8 +45,10 @@ from bridge.source_topics import source_topic
 from bridge.spools.deliveries import InDoubt
 from dags import Kind
 from dags.message_formats import UnusableFormat, is_json
+from engine.host.connectors import connect
 from engine.host.reception import Reception, Receptions
-from engine.plan import Bridged, Ingress, Plan, Subscribed, declaring
+from engine.outside import HostOutside
+from engine.plan import Bridged, Connected, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -76,6 +79,8 @@ class Received:
     rejected: int = 0
     newest: tuple[Rejected, ...] = ()
     """The newest rejected ones, newest first."""
+    link: Link | None = None
+    """The connection, if they come from outside Braid."""
 
     def rejecting(self, event: str, reason: str, *, count: int, at: float) -> "Received":
         """The record after more events were rejected, of which one is shown.
@@ -86,6 +91,10 @@ class Received:
         shown = Rejected(at=at, event=_cut(event), reason=_cut(reason))
         newest = (shown, *self.newest)[:MOST_REJECTED_KEPT]
         return replace(self, rejected=self.rejected + count, newest=newest)
+
+    def reported(self) -> dict[str, Any]:
+        """The record as a status has it: without a connection where there is none, because sources may be many."""
+        return {name: value for name, value in asdict(self).items() if name != "link" or value is not None}
 
 
 def _cut(text: str) -> str:
@@ -109,7 +118,10 @@ class NotifyingSpool(Spool):
         """Held while the index is read or fed, and never while anything is written to disk."""
 
     def append(
-        self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None, in_doubt: InDoubt | None = None
+        self,
+        items: Sequence[Item],
+        producers: Mapping[str, Expected | None] | None = None,
+        in_doubt: InDoubt | None = None,
     ) -> int:
         """Append items as any spool does, wait until they are at all peers, and notify the listener."""
         first = super().append(items, producers, in_doubt)
@@ -184,7 +196,7 @@ class _Supply:
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
     """The counts of earlier receptions."""
-    generating: tuple[GeneratorRun, threading.Thread] | None = None
+    generating: tuple[GeneratorRun | ConnectorRun, threading.Thread] | None = None
     jobs: set[str] = field(default_factory=set)
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
@@ -196,7 +208,20 @@ class _Supply:
             return self.trouble
         if self.spool is None:
             return ELSEWHERE
-        return str(self.spool.state) if self.reception is None or self.reception.is_subscribed else UNSUBSCRIBED
+        return str(self.spool.state) if self.is_subscribed else UNSUBSCRIBED
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether what comes from now on is not missed."""
+        if self.connector is not None:
+            return self.connector.has_begun
+        return self.reception is None or self.reception.is_subscribed
+
+    @property
+    def connector(self) -> ConnectorRun | None:
+        """Its run, if it comes from outside Braid."""
+        run = self.generating and self.generating[0]
+        return run if isinstance(run, ConnectorRun) else None
 
     def all_counts(self) -> Counts:
         now = self.reception.counts if self.reception is not None else Counts()
@@ -204,7 +229,8 @@ class _Supply:
 
     def all_received(self) -> Received:
         now = self.spool.accepted if self.spool is not None else 0
-        return replace(self.received, accepted=self.received.accepted + now)
+        link = None if self.connector is None else self.connector.link
+        return replace(self.received, accepted=self.received.accepted + now, link=link)
 
     def fail(self, trouble: str) -> None:
         """Note that the supply failed; from any thread."""
@@ -261,7 +287,7 @@ class HostSpools:
     def _declare_common(self, supply: _Supply, ingress: Ingress) -> None:
         """Have a stream declare only what all that read it do: all else is spooled as it came, and read by each."""
         present, other = supply.ingress.supply, ingress.supply
-        if not isinstance(present, Subscribed) or not isinstance(other, Subscribed):
+        if not isinstance(present, Subscribed | Connected) or not isinstance(other, Subscribed | Connected):
             return
         common = {name: kind for name, kind in present.fields.items() if other.fields.get(name) == kind}
         # Of a text nobody behind the spool could make a number.
@@ -360,7 +386,7 @@ class HostSpools:
     def received(self) -> dict[str, dict[str, Any]]:
         """For each source whose spool this host fills what it has received of it."""
         return {
-            stream: asdict(supply.all_received())
+            stream: supply.all_received().reported()
             for stream, supply in sorted(self._supplies.items())
             if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
         }
@@ -408,11 +434,13 @@ class HostSpools:
                 origin = supply.ingress.origin
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 feeds = {topics.stream(*origin): feed}
+            case Connected() as connected:
+                connecting = partial(connect, stream, connected, dict(supply.kinds), HostOutside(self._root))
+                _start(supply, ConnectorRun(connecting, supply.spool, clock=self._clock, on_unfit=reject))
+                return
             case generated:
                 run = GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject)
-                thread = threading.Thread(target=_generate, args=(run, supply), name=f"generates {stream}", daemon=True)
-                supply.generating = run, thread
-                thread.start()
+                _start(supply, run)
                 return
         supply.reception = self._receiver.begin(
             stream, feeds, due=partial(self._due, stream), on_unread=reject, on_trouble=supply.fail
@@ -425,6 +453,8 @@ class HostSpools:
         if supply.reception is not None:
             supply.reception.leave()
             supply.reception = None
+        if supply.connector is not None:
+            supply.connector.stop(for_good=True)
         self._close(supply)
         del self._supplies[stream]
         self._by_topic.pop(_topic(supply.ingress), None)
@@ -437,6 +467,8 @@ class HostSpools:
             run, thread = supply.generating
             run.stop()
             thread.join()
+            if isinstance(run, ConnectorRun) and run.leaves:
+                run.forget()
         if supply.spool is not None:
             supply.spool.close()
             supply.received = supply.all_received()
@@ -469,8 +501,16 @@ def _are_same(one: Ingress, other: Ingress) -> bool:
     return are_alike and (one.origin == other.origin or not isinstance(one.supply, Bridged))
 
 
-def _generate(run: GeneratorRun, supply: _Supply) -> None:
-    """Run a generator; an error of its own ends no other."""
+def _start(supply: _Supply, run: GeneratorRun | ConnectorRun) -> None:
+    """Have a thread of its own fill the spool of a stream."""
+    name = f"fills {supply.ingress.stream}"
+    thread = threading.Thread(target=_generate, args=(run, supply), name=name, daemon=True)
+    supply.generating = run, thread
+    thread.start()
+
+
+def _generate(run: GeneratorRun | ConnectorRun, supply: _Supply) -> None:
+    """Run what fills a spool; an error of its own ends no other."""
     try:
         run.run()
     except Exception as error:  # a replayed file may hold anything

@@ -1,12 +1,14 @@
 """Sources: their registration, connections and readers, and the numbering of sent events."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, Union
 
 from pydantic import ConfigDict, Field, StringConstraints
 
 from dags import Kind, Visibility
+from dags.connectors import Connector
 from dags.message_formats import JSON, MessageFormat
+from engine.catalogue import installed_connectors
 from manager.answers.base import Answer, Form, SourceName, TenantName
 
 
@@ -49,9 +51,15 @@ class ReplayConnection(Form):
     repeat: bool = False
 
 
-Connection = Annotated[
-    TopicConnection | RateConnection | TimerConnection | ReplayConnection, Field(discriminator="kind")
-]
+if TYPE_CHECKING:
+    Connection: TypeAlias = TopicConnection | RateConnection | TimerConnection | ReplayConnection | Connector
+else:
+    # Packages may bring connectors of their own.
+    _OWN = (TopicConnection, RateConnection, TimerConnection, ReplayConnection)
+    Connection = Annotated[
+        Union[(*_OWN, *installed_connectors().values())],
+        Field(discriminator="kind"),
+    ]
 
 
 class SourceForm(Form):
@@ -128,6 +136,17 @@ class RejectedAnswer(Answer):
     reason: str
 
 
+class LinkAnswer(Answer):
+    """The state of a source's connection to something outside Braid."""
+
+    connected: bool
+    since: datetime
+    """When it became so."""
+    error: str
+    """The reason of the last failure, which may be over; empty if there was none."""
+    error_at: datetime | None
+
+
 class ReceivedAnswer(Answer):
     """The events of a source that its host has received since it began to, which it does anew whenever it starts."""
 
@@ -137,6 +156,8 @@ class ReceivedAnswer(Answer):
     rejected: int
     newest: tuple[RejectedAnswer, ...]
     """The newest rejected ones, newest first."""
+    link: LinkAnswer | None = None
+    """Whether it is connected, if it takes its events from outside Braid."""
 
 
 class SourceAnswer(Answer):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
 from bridge.source_topics import is_wild, overlap, source_topic
 from dags import Kind, Schema, Source, Visibility, fields_in
+from dags.connectors import Connector, MessageConnector
 from dags.message_formats import JSON, MessageFormat
-from engine.plan import Rated, ReplayedFile, Subscribed, Timed
+from engine.plan import Connected, Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied
 from manager.store.tables import SourceRow
@@ -73,7 +75,7 @@ class Registered:
     @property
     def format(self) -> MessageFormat:
         """The format of its messages."""
-        return self.connection.format if isinstance(self.connection, TopicConnection) else JSON
+        return self.connection.format if isinstance(self.connection, TopicConnection | MessageConnector) else JSON
 
     def since(self, tenant: str) -> float:
         """The time since which a tenant may read it; the beginning for its owner."""
@@ -102,7 +104,7 @@ def registered(row: SourceRow) -> Registered:
             readers=frozenset(row.readers),
         ),
         connection=connection,
-        supplied=Supplied(f"source/{row.id}", supply_of(connection, fields)),
+        supplied=Supplied(f"source/{row.id}", supply_of(connection, fields, row.owner)),
         grants=grants_in(row),
     )
 
@@ -119,11 +121,33 @@ def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str
     row.granted, row.opened = dict(then.named), then.public
 
 
-def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | ReplayedFile:
-    """The supply of a source. It declares the fields that are made of levels of its topic, too."""
+def topic_in(connection: Mapping[str, Any]) -> str | None:
+    """The topic at the service's own broker in a row's connection, if it has one.
+
+    >>> topic_in({"kind": "topic", "topic": "ann/street"}), topic_in({"kind": "mqtt", "topic": "ann/street"})
+    ('ann/street', None)
+    """
+    return str(connection["topic"]) if connection["kind"] == "topic" else None
+
+
+def made_fields(connection: Connection) -> Mapping[str, Kind]:
+    """The fields that a connection adds to events, whatever these have."""
     match connection:
         case TopicConnection():
-            declared = {**fields, **dict.fromkeys(source_topic(connection.topic).fields, Kind.STRING)}
+            return dict.fromkeys(source_topic(connection.topic).fields, Kind.STRING)
+        case Connector():
+            return connection.made_fields
+        case _:
+            return {}
+
+
+def supply_of(
+    connection: Connection, fields: Mapping[str, Kind], owner: str
+) -> Subscribed | Connected | Rated | Timed | ReplayedFile:
+    """The supply of a source. It declares the fields that its connection adds to events, too."""
+    declared = {**fields, **made_fields(connection)}
+    match connection:
+        case TopicConnection():
             return Subscribed(
                 topic=connection.topic, fields=declared, retained=connection.retained, format=connection.format
             )
@@ -133,6 +157,10 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
             return Timed(seconds=connection.seconds)
         case ReplayConnection():
             return ReplayedFile(fields=fields, **connection.model_dump())
+        case Connector():
+            text = connection.model_dump_json(context={"owner": owner}, exclude={"format"})
+            format_ = connection.format if isinstance(connection, MessageConnector) else JSON
+            return Connected(connector=text, fields=declared, format=format_)
 
 
 def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:

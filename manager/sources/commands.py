@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from dags import Visibility
-from manager.answers.sources import ProposalForm, SchemaForm, SourceAnswer, VisibilityForm
+from manager.answers.sources import LinkAnswer, ProposalForm, SchemaForm, SourceAnswer, VisibilityForm
 from manager.cli import (
     File,
     Shown,
@@ -70,9 +70,18 @@ def _received(answer: SourceAnswer) -> Iterator[RenderableType]:
         return
     since = f"since {moment(received.since)}, when its host began to receive it"
     yield f"{counted(received.accepted, 'event')} accepted and {received.rejected:,} rejected {since}"
+    if (link := received.link) is not None:
+        yield _linked(link)
     if received.newest:
         rows = ((event.at, event.reason, event.event) for event in received.newest)
         yield table("rejected at", "reason", "event", rows=rows, empty="")
+
+
+def _linked(link: LinkAnswer) -> str:
+    state = f"{'connected' if link.connected else 'not connected'} since {moment(link.since)}"
+    if not link.error or link.error_at is None:
+        return state
+    return f"{state}; {'last failed' if link.connected else 'failed'} at {moment(link.error_at)}: {link.error}"
 
 
 @app.command()

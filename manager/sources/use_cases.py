@@ -15,6 +15,7 @@ from bridge.formats.decoders import decoder
 from bridge.intake import ONE_TIME_PRODUCER
 from bridge.source_topics import overlap, source_topic
 from dags import Kind, Schema, fields_in
+from dags.connectors import Connector, MessageConnector
 from dags.message_formats import UnusableFormat
 from engine.plan import unfit
 from manager.answers.base import Page
@@ -43,7 +44,17 @@ from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import find, needs_of
 from manager.kernel.dataflow_rows import dataflow_of, running_dataflow, take_away
 from manager.kernel.draft import Draft, write_down
-from manager.kernel.registered_sources import Grants, Registered, full_name, grant, grants_in, registered, supply_of
+from manager.kernel.registered_sources import (
+    Grants,
+    Registered,
+    full_name,
+    grant,
+    grants_in,
+    made_fields,
+    registered,
+    supply_of,
+    topic_in,
+)
 from manager.kernel.state import CommittedState
 from manager.kernel.transitions import TransitionScope
 from manager.observations.reports import HostSeen, received_of
@@ -67,12 +78,14 @@ class Sources(Base):
         connection = form.connection
         if isinstance(connection, ReplayConnection) and not caller.is_operator:
             raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
-        supply = supply_of(connection, form.fields)
+        if isinstance(connection, Connector) and (why := connection.why_unusable()):
+            raise invalid("/connection", "unfit-connection", why, "correct the connection")
+        supply = supply_of(connection, form.fields, owner)
         if why := unfit(supply):
             raise invalid("/connection", "unfit-connection", why, "correct the connection")
         generated = dict(supply.schema.fields)
-        if isinstance(connection, TopicConnection):
-            _check_levels(connection, form.fields)
+        if isinstance(connection, TopicConnection | Connector):
+            _check_made(connection, form.fields)
         elif form.fields and generated != dict(form.fields):
             raise invalid("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")
         if isinstance(connection, TopicConnection):
@@ -80,6 +93,7 @@ class Sources(Base):
                 check_source_topic(connection.topic)
             except UnfitName as error:
                 raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
+        if isinstance(connection, TopicConnection | MessageConnector):
             try:
                 decoder(connection.format, Schema.of(form.fields))
             except UnusableFormat as error:
@@ -104,7 +118,7 @@ class Sources(Base):
         def decide(state: CommittedState, _now: datetime) -> tuple[TransitionScope, None]:
             if row.name in state.sources:
                 raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
-            topic = row.connection.get("topic")
+            topic = topic_in(row.connection)
             # What a source takes feeds no source of another, so that its owner is the only one to write there.
             if topic is not None:
                 self._check_name(topic, row.owner)
@@ -210,9 +224,9 @@ class Sources(Base):
         full = owned_source(self._committer, caller, name)
         with self._committer.looking() as state:
             before = state.sources[full]
-            if not isinstance(before.connection, TopicConnection):
+            if not isinstance(before.connection, TopicConnection | Connector):
                 raise Conflict(f"the source {full!r} has the schema of what it generates; register another one")
-            fields = {**form.fields, **_check_levels(before.connection, form.fields)}
+            fields = {**form.fields, **_check_made(before.connection, form.fields)}
             schema = Schema.of(fields)
             after = replace(before, source=replace(before.source, schema=schema))
             readers = {reader: state.running.dataflows[reader].tenant for reader in state.readers.get(full, ())}
@@ -355,18 +369,19 @@ def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Calle
     raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
 
 
-def _check_levels(connection: TopicConnection, fields: Mapping[str, Kind]) -> Mapping[str, Kind]:
-    """The fields that are made of levels of a topic; refuses to declare them of another kind."""
-    levels = dict.fromkeys(source_topic(connection.topic).fields, Kind.STRING)
-    for name in levels:
-        if fields.get(name, Kind.STRING) is not Kind.STRING:
+def _check_made(connection: TopicConnection | Connector, fields: Mapping[str, Kind]) -> Mapping[str, Kind]:
+    """The fields that a connection adds to events; refuses to declare them of another kind."""
+    made = made_fields(connection)
+    for name, kind in made.items():
+        if fields.get(name, kind) is not kind:
+            of = f"made of a level of the topic {connection.topic!r}" if isinstance(connection, TopicConnection) else ""
             raise invalid(
                 f"/schema/{name}",
-                "level-is-text",
-                f"the field {name!r} is made of a level of the topic {connection.topic!r}, so its kind is string",
-                "declare it as string, or leave it out",
+                "level-is-text" if of else "made-field",
+                f"the field {name!r} is {of or 'added by the connection'}, so its kind is {kind}",
+                f"declare it as {kind}, or leave it out",
             )
-    return levels
+    return made
 
 
 def _source_row(session: Session, source: str) -> SourceRow:
@@ -488,8 +503,8 @@ class SourceEvents(Base):
             source, is_read = state.sources[full], bool(state.readers.get(full))
         if source.topic is None:
             raise Conflict(
-                f"the events of {full!r} are generated ({source.connection.kind}), so it takes no others; register a "
-                "source whose connection is of kind topic"
+                f"the events of {full!r} come by themselves ({source.connection.kind}), so it takes no others; "
+                "register a source whose connection is of kind topic"
             )
         if not is_read:
             raise Conflict(

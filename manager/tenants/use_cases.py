@@ -30,6 +30,7 @@ from manager.answers.tenants import (
     TenantForm,
 )
 from manager.kernel.draft import OPERATOR
+from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
@@ -275,9 +276,9 @@ class Administration(Base):
         with self._store.read() as session:
             tenants = session.scalars(select(col(TenantRow.name))).all()
             topics = [
-                OwnedTopic(owner=row.owner, topic=source_topic(row.connection["topic"]).filter)
+                OwnedTopic(owner=row.owner, topic=source_topic(topic).filter)
                 for row in session.scalars(select(SourceRow))
-                if "topic" in row.connection
+                if (topic := topic_in(row.connection)) is not None
             ]
             outputs = [
                 OwnedTopic(owner=tenant, topic=settings["topic"])
@@ -331,7 +332,7 @@ def _check_topics(session: Session, tenant: str) -> None:
     """Refuse a tenant by whose name a topic begins that feeds a source of another."""
     columns = table_of(SourceRow).c
     for source, connection in session.execute(select(columns.name, columns.connection)):
-        topic = connection.get("topic", "")
+        topic = topic_in(connection) or ""
         if topic.partition("/")[0] == tenant:
             raise Conflict(
                 f"the topic {topic!r} of the source {source!r} would be this tenant's; choose another name, or revoke "

@@ -110,7 +110,7 @@ def test_what_nobody_would_get_is_refused(bench: Bench) -> None:
         bench.send(ANN, "diary")
     ticks = SourceForm.model_validate({"name": "ticks", "connection": {"kind": "timer", "seconds": 1.0}})
     bench.manager.service.sources.register(ANN, ticks)
-    with pytest.raises(Conflict, match=r"generated \(timer\)"):
+    with pytest.raises(Conflict, match=r"by themselves \(timer\)"):
         bench.send(ANN, "ticks")
     assert [] == bench.values()
 

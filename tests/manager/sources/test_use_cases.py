@@ -331,7 +331,7 @@ def test_a_source_has_the_format_that_it_was_asked_for(manager: Manager) -> None
     for name in forms:
         known = manager.service.sources.get(ANN, name)
         assert isinstance(known.connection, TopicConnection)
-        ingress = Ingress(stream=f"source/{name}", instance=1, supply=supply_of(known.connection, known.fields))
+        ingress = Ingress(stream=f"source/{name}", instance=1, supply=supply_of(known.connection, known.fields, "ann"))
         plan = Plan(job="j", host="h", version=1, ingress=(ingress,))
         assert plan == read_plan(written_plan(plan))
         written[name] = json.loads(written_plan(plan))["ingress"][0]["supply"]

@@ -1,0 +1,222 @@
+"""The run of a connector: takes what comes from outside Braid, and appends it to the spool of its source.
+
+Events and the positions after them are appended together. So a client that begins at the positions in the spool takes
+no event twice and leaves none out, as far as what it takes from can say where it is. While the spool is full nothing is
+taken. After a failure the client is made anew, from the positions in the spool.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from bridge.formats.decoders import Decoder
+from bridge.intake import Expected
+from bridge.machine import BackOff, Clock, SystemClock
+from bridge.raw_events import Unfit
+from bridge.spools.deliveries import InDoubt
+from bridge.spools.log import Item, packed
+from bridge.spools.spool import Spool, SpoolState
+from bridge.wire import Birth
+from dags import Schema
+from dags.config import Outside
+
+_BEGUN = "connector"
+"""The producer under which a spool notes that its connector was connected once."""
+_POSITION = "at/"
+"""The beginning of the names under which a spool keeps a connector's positions among its producers."""
+_WAITING = 1.0
+"""Seconds for which a client may wait for events, and after which a full spool is looked at again."""
+_GROUPING = 0.1
+"""Seconds whose events are grouped into one file, because a file costs more than the events in it."""
+_BACK_OFF = BackOff.doubling(1.0, longest=60.0)
+"""The waits between attempts to connect."""
+log = logging.getLogger("braid.host")
+
+
+class ConnectorTrouble(Exception):
+    """What a connector takes from cannot be reached, or refuses it. Says why and what to do, and no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """What came over a connector at once."""
+
+    events: pa.RecordBatch
+    """Its events, in the columns of the source's schema; there may be none."""
+    unfit: tuple[Unfit, ...] = ()
+    positions: Mapping[str, int | None] = field(default_factory=dict)
+    """The position after it, in each part of what it comes from that moved on; None for a part to be forgotten."""
+    in_doubt: InDoubt | None = None
+    """What is in doubt after it, for a client that acknowledges messages one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a client is to take, and from where on."""
+
+    stream: str
+    """The name of the stream that it is for, which no other has."""
+    schema: Schema
+    """The declared fields of its events."""
+    decode: Decoder
+    """What reads messages, as events without the fields that the connector adds."""
+    positions: Mapping[str, int]
+    """The positions that are kept with the spool; none at first."""
+    in_doubt: InDoubt
+    outside: Outside
+    """What says whether it may connect to a host."""
+
+
+class ConnectorClient(Protocol):
+    """A connection to what a connector takes from; used by one thread. Any call may raise `ConnectorTrouble`.
+
+    It is made of the connector's record, whose secrets and places are resolved, and an assignment.
+    """
+
+    def take(self, seconds: float) -> Arrived | None:
+        """Return what came since the last call, after waiting at most so long; None if nothing did."""
+
+    def spooled(self) -> None:
+        """Let go of what was taken last: it is in the spool."""
+
+    def close(self, *, for_good: bool) -> None:
+        """Disconnect; for good if nobody reads the source any more, so that nothing need be kept for it."""
+
+
+Connecting = Callable[[Mapping[str, int], InDoubt], ConnectorClient]
+"""Makes a client from the positions in the spool, and what is in doubt there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The state of a connection to something outside; made by the host, and read by managers as the same record."""
+
+    connected: bool = False
+    since: float
+    """When it became so, in seconds since 1970."""
+    error: str = ""
+    """The reason of the last failure, which may be over; empty if there was none."""
+    error_at: float | None = None
+
+    def up(self, at: float) -> "Link":
+        """The state once it is connected.
+
+        >>> Link(since=1.0).down("no answer", 2.0).up(3.0)
+        Link(connected=True, since=3.0, error='no answer', error_at=2.0)
+        """
+        return self if self.connected else replace(self, connected=True, since=at)
+
+    def down(self, error: str, at: float) -> "Link":
+        """The state after a failure.
+
+        >>> Link(since=1.0).down("no answer", 2.0)
+        Link(connected=False, since=1.0, error='no answer', error_at=2.0)
+        """
+        return Link(since=at if self.connected else self.since, error=error, error_at=at)
+
+
+class ConnectorRun:
+    """A connector that fills its spool; `run` in a thread."""
+
+    def __init__(
+        self, connect: Connecting, spool: Spool, *, on_unfit: Callable[[Unfit], None], clock: Clock | None = None
+    ) -> None:
+        self._connect = connect
+        self._spool = spool
+        self._on_unfit = on_unfit
+        self._clock = clock or SystemClock()
+        self._stopping = threading.Event()
+        self.leaves = False
+        """Whether it stops for good."""
+        self._failures = 0
+        """Failures in a row, since something came."""
+        self.link = Link(since=self._clock.now())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was connected once: from then on what comes is not missed, or can be taken later."""
+        return _BEGUN in self._spool.producers
+
+    def run(self) -> None:
+        """Work until stopped; raises only what its spool does."""
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except ConnectorTrouble as trouble:
+                self.link = self.link.down(str(trouble), self._clock.now())
+                self._failures += 1
+                self._stopping.wait(_BACK_OFF.after(self._failures))
+
+    def stop(self, *, for_good: bool = False) -> None:
+        """Let `run` return soon; for good if nobody reads the source any more."""
+        self.leaves = self.leaves or for_good
+        self._stopping.set()
+
+    def forget(self) -> None:
+        """Have the next run begin anew; called once `run` has returned."""
+        kept = (name for name in self._spool.producers if name == _BEGUN or name.startswith(_POSITION))
+        self._spool.append([], dict.fromkeys(kept))
+
+    def _work(self) -> None:
+        """Connect, and take until stopped."""
+        positions = {
+            name.removeprefix(_POSITION): expected.next or 0
+            for name, expected in self._spool.producers.items()
+            if name.startswith(_POSITION)
+        }
+        with _its_errors():
+            client = self._connect(positions, self._spool.in_doubt)
+        try:
+            self.link = self.link.up(self._clock.now())
+            if not self.has_begun:
+                self._spool.append([], {_BEGUN: Expected(opened=True)})
+            while not self._stopping.is_set():
+                self._stopping.wait(self._step(client))
+        finally:
+            with _its_errors():
+                client.close(for_good=self.leaves)
+
+    def _step(self, client: ConnectorClient) -> float:
+        """Take what has come, if there is room; returns the seconds to wait then."""
+        if self._spool.state is SpoolState.FULL:
+            self._spool.prune()
+        if self._spool.state is SpoolState.FULL:
+            return _WAITING
+        with _its_errors():
+            arrived = client.take(_WAITING)
+        if arrived is None:
+            return 0.0
+        self._append(arrived)
+        with _its_errors():
+            client.spooled()
+        self._failures = 0
+        return _GROUPING
+
+    def _append(self, arrived: Arrived) -> None:
+        for unfit in arrived.unfit:
+            self._on_unfit(unfit)
+        items = list[Item]()
+        if count := len(arrived.events):
+            stamp = round(self._clock.now() * 1000)
+            items.append(Item(count=count, stamp=stamp, payload=packed(arrived.events), births=(Birth(count, stamp),)))
+        after = {
+            f"{_POSITION}{name}": None if at is None else Expected(next=at) for name, at in arrived.positions.items()
+        }
+        self._spool.append(items, after, arrived.in_doubt)
+
+
+@contextmanager
+def _its_errors() -> Iterator[None]:
+    """Take whatever a client raises for its trouble, so that it is not taken for one of the spool's."""
+    try:
+        yield
+    except ConnectorTrouble:
+        raise
+    except Exception as error:
+        log.exception("a connector failed")
+        raise ConnectorTrouble(f"{type(error).__name__}: {error}") from error
