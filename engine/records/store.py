@@ -70,9 +70,10 @@ class RecordStore:
 
     def _shard_files(self, batch: int, shards: int) -> list[RecordFile]:
         """The latest record of each shard; empty if one has none."""
-        paths = [list(self._shard_paths(batch, shard)) for shard in range(shards)]
-        # Until all are there none is read: each shard that is done looks.
-        return [RecordFile(files[-1]) for files in paths] if all(paths) else []
+        # Each shard that is done looks, and the last ones are mostly done last. So most looks end at the first file.
+        if not all(shard_path(self._path(batch), shard).exists() for shard in reversed(range(shards))):
+            return []
+        return [RecordFile(list(self._shard_paths(batch, shard))[-1]) for shard in range(shards)]
 
     def _shard_paths(self, batch: int, shard: int) -> Iterator[Path]:
         """The files of one shard of a batch, each of another run."""
