@@ -6,6 +6,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, S
 
 MOST_COLUMNS = 1_000
 """Columns of a CSV message."""
+LONGEST_DESCRIPTOR = 200_000
+"""Characters of the descriptor of a message type, as base64 text."""
 _Character = Annotated[str, StringConstraints(pattern=r"^[\t\x20-\x7e]$")]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -84,6 +86,19 @@ class AvroMessages(_Format):
     media_types: ClassVar[tuple[str, ...]] = ("application/avro", "avro/binary")
 
 
+class ProtobufMessages(_Format):
+    """Protocol Buffers: a message is one event of a message type. Bytes become base64 text, times ISO 8601."""
+
+    kind: Literal["protobuf"] = "protobuf"
+    descriptor: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_DESCRIPTOR)]
+    """A FileDescriptorSet as base64 text, as `protoc --include_imports --descriptor_set_out` writes it."""
+    message: _Name
+    """The full name of the message type, such as `acme.Reading`."""
+    delimited: bool = False
+    """Whether a message is a sequence of events, with the length of each in front of it."""
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-protobuf", "application/protobuf")
+
+
 class TextMessages(_Format):
     """Text: the whole message is one field, which is read by its kind. So a number alone is an event."""
 
@@ -114,10 +129,11 @@ _Formats: TypeAlias = (
     | SenmlMessages
     | MsgpackMessages
     | AvroMessages
+    | ProtobufMessages
     | TextMessages
     | RawMessages
 )
-_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "text", "raw"]
+_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "protobuf", "text", "raw"]
 MessageFormat: TypeAlias = Annotated[
     Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
 ]

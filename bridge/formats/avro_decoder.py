@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from bridge.formats.texts import Kinds
-from bridge.formats.values import plain, shown_value, untyped
+from bridge.formats.values import plain, shown_value, untyped, whole_message
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     DEEPEST,
@@ -25,7 +25,6 @@ from bridge.raw_events import (
     TooMuch,
     Unfit,
     check_count,
-    check_size,
     deeper_than,
     events_by,
     parsed,
@@ -232,7 +231,7 @@ class AvroDecoder:
                 self._written = _written(json.dumps(messages.writer_schema).encode())
             except _UnfitSchema as error:
                 raise UnusableFormat(f"the writer's schema cannot be used: {error}") from error
-        self._reading = MessageReading(parts=_parts, read=untyped, values=self._values)
+        self._reading = MessageReading(parts=whole_message, read=untyped, values=self._values)
 
     def __call__(self, messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
         """The events of messages as columns, and what is unfit of them."""
@@ -259,15 +258,6 @@ class AvroDecoder:
         if self._written is None:
             raise ValueError("it is no object container file, and the source's format has no writer_schema")
         yield self._written, 1, message.removeprefix(self._written.mark)
-
-
-def _parts(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
-    try:
-        check_size(message)
-    except TooMuch as error:
-        unfit.append(too_much(message, error))
-        return ()
-    return (message,)
 
 
 def _container(message: bytes) -> Iterator[tuple[_Written, int, bytes]]:

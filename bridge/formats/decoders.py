@@ -6,17 +6,18 @@ A decoder takes messages and returns their events as columns, and what is unfit 
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bridge.formats.avro_decoder import AvroDecoder
 from bridge.formats.csv_decoder import CsvDecoder
+from bridge.formats.protobuf_decoder import protobuf_decoder
 from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
-from bridge.formats.values import plain, shown_value, untyped
+from bridge.formats.values import finite_values, plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
     MessageReading,
@@ -44,6 +45,7 @@ from dags.message_formats import (
     JsonMessages,
     MessageFormat,
     MsgpackMessages,
+    ProtobufMessages,
     RawMessages,
     SenmlMessages,
     TextMessages,
@@ -118,16 +120,7 @@ def _msgpack(_messages: MsgpackMessages, schema: Schema, _kinds: Kinds) -> Decod
         parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked
     )
     slow = MessageReading(parts=_packed, read=untyped, values=_unpacked)
-    floats = [name for name, kind in schema.fields.items() if kind is Kind.FLOAT]
-
-    def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-        events, unfit = events_by(fast, messages, schema)
-        # In JSON there is no such number. To look for them by column takes next to nothing.
-        if all(pc.all(pc.is_finite(events.column(name))).as_py() is not False for name in floats):
-            return events, unfit
-        return events_by(slow, messages, schema)
-
-    return decode
+    return finite_values(partial(events_by, fast, schema=schema), partial(events_by, slow, schema=schema), schema)
 
 
 def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
@@ -216,6 +209,7 @@ _DECODERS: Mapping[type[Any], Callable[[Any, Schema, Kinds], Decoder]] = {
     SenmlMessages: senml_decoder,
     MsgpackMessages: _msgpack,
     AvroMessages: AvroDecoder,
+    ProtobufMessages: protobuf_decoder,
     TextMessages: _text,
     RawMessages: _raw,
 }

@@ -1,15 +1,33 @@
 """Values of formats that have more kinds of them than JSON, as JSON could hold them."""
 
 import base64
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, TypeAlias
 
-from bridge.raw_events import DEEPEST, deeper_than
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.raw_events import DEEPEST, TooMuch, Unfit, check_size, deeper_than, too_much
+from dags import Kind, Schema
+
+Decoding: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unfit, ...]]]
+"""One way to read messages as events."""
 
 
 def untyped(_message: bytes) -> Any:
     """What reads no typed events, so that all are read value by value."""
     raise ValueError
+
+
+def whole_message(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
+    """The one part of a message that is read at once; none if it is too large, which is noted."""
+    try:
+        check_size(message)
+    except TooMuch as error:
+        unfit.append(too_much(message, error))
+        return ()
+    return (message,)
 
 
 def plain(event: Any) -> Any:
@@ -51,3 +69,19 @@ def shown_value(value: Any) -> str:
         return repr(value)[:1_000]
     except (ValueError, RecursionError):
         return f"a {type(value).__name__} that is too deep or too large to show"
+
+
+def finite_values(fast: Decoding, slow: Decoding, schema: Schema) -> Decoding:
+    """What reads by a way that also takes numbers that are not finite, and by a stricter one if there were any.
+
+    In JSON there is no such number. To look for them by column takes next to nothing.
+    """
+    floats = [name for name, kind in schema.fields.items() if kind is Kind.FLOAT]
+
+    def decode(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+        events, unfit = fast(messages)
+        if all(pc.all(pc.is_finite(events.column(name))).as_py() is not False for name in floats):
+            return events, unfit
+        return slow(messages)
+
+    return decode
