@@ -30,11 +30,12 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from bridge.formats.decoders import Decoder
+from bridge.formats.sparkplug_decoder import ReadMessages, TopicDecoder
 from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_of, offer, taken
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message, grouped
 from bridge.raw_events import Unfit, events_in
-from bridge.source_topics import FeedTopics, SourceTopic, events_on, not_taken
+from bridge.source_topics import FeedTopics, SourceTopic, events_on, not_taken, overlap
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -54,6 +55,8 @@ class SpoolFeed:
     schema: Schema | None = None
     decode: Decoder | None = None
     """What reads raw events in the messages; by default they are JSON."""
+    read: TopicDecoder | None = None
+    """What reads raw events in the messages and their topics, instead of `decode`."""
     levels: SourceTopic | None = None
     """For raw events of a filter, the levels of their topics that become fields."""
     answers_at: str = ""
@@ -395,19 +398,9 @@ class Receiver:
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         deliveries = self._deliveries.get(topic)
         new = messages if deliveries is None else deliveries.new(messages)
-        if feed.levels is None:
-            payloads = [message.payload for message in new if not message.retained]
-            if feed.retained and feed.spool.end == 0 and new and new[0].retained:
-                # A topic retains one message. Each subscription brings it again, but only the first before any other.
-                payloads.insert(0, new[0].payload)
-            events, unfit = (feed.decode or partial(events_in, schema=schema))(payloads)
-        else:
-            published = [message for message in new if not message.retained]
-            taken_topics = self._topics.taken
-            taken_messages = [message for message in published if message.topic in taken_topics]
-            events, unfit = events_on(feed.levels, taken_messages, schema, feed.decode)
-            unfit += tuple(not_taken(message) for message in published if message.topic not in taken_topics)
-        for event in unfit:
+        content = self._content(feed, schema, new)
+        events = content.events
+        for event in content.unfit:
             self._rejected[topic].append(Unread(topic=topic, event=event.event, reason=event.reason, count=event.count))
         items = list[Item]()
         if len(events):
@@ -417,8 +410,30 @@ class Receiver:
         # Messages without events are noted too: the next process has to know that they were handled.
         if items or (new and deliveries is not None):
             feed.spool.append(items, in_doubt=None if deliveries is None else deliveries.kept())
+        for reply in content.replies:
+            # Only where the source's own topic reaches: what is beyond may be somebody else's.
+            if overlap(topic, reply.topic):
+                self._transport.publish(reply.topic, reply.payload)
         tokens = [message.token for message in messages]
         self._transport.acknowledge(tokens, None if deliveries is None else deliveries.acknowledging())
+
+    def _content(self, feed: SpoolFeed, schema: Schema, new: Sequence[Message]) -> ReadMessages:
+        """The events of messages that were not read before, what is unfit of them, and what to publish in reply."""
+        published = [message for message in new if not message.retained]
+        taken_topics = self._topics.taken
+        own = [message for message in published if message.topic in taken_topics]
+        if feed.read is not None:
+            content = feed.read(own)
+        elif feed.levels is not None:
+            content = ReadMessages(*events_on(feed.levels, own, schema, feed.decode))
+        else:
+            payloads = [message.payload for message in published]
+            if feed.retained and feed.spool.end == 0 and new and new[0].retained:
+                # A topic retains one message. Each subscription brings it again, but only the first before any other.
+                payloads.insert(0, new[0].payload)
+            content = ReadMessages(*(feed.decode or partial(events_in, schema=schema))(payloads))
+        beyond = (not_taken(message) for message in published if message.topic not in taken_topics)
+        return replace(content, unfit=(*content.unfit, *beyond))
 
     def _report_rejected(self, topic: str) -> bool:
         """Report what was rejected, as far as there is room; returns whether there is room for more."""

@@ -16,7 +16,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from bridge.embedded.access import why_no_filter
 from bridge.formats.decoders import Decoder
+from bridge.formats.values import on_topic
 from bridge.messages import Message
 from bridge.raw_events import JSON_ENCODER, REST_COLUMN, Unfit, arrow_schema, events_in
 from dags import Schema
@@ -37,7 +38,7 @@ MOST_TOPICS = 10_000
 LONGEST_TOPIC = 512
 """Characters of such a topic."""
 _SHOWN = 100
-"""Characters that are shown of a topic, and bytes of a message that is not read."""
+"""Bytes that are shown of a message that is not read."""
 _NAMED = re.compile(r"\{([^{}+#]+)\}")
 
 
@@ -171,7 +172,9 @@ def not_taken(message: Message) -> Unfit:
         if len(message.topic) > LONGEST_TOPIC
         else f"the source takes {MOST_TOPICS:,} topics, and has had as many others; register several sources"
     )
-    return _on(message.topic, Unfit(event=message.payload[:_SHOWN].decode("utf-8", "backslashreplace"), reason=reason))
+    return on_topic(
+        message.topic, Unfit(event=message.payload[:_SHOWN].decode("utf-8", "backslashreplace"), reason=reason)
+    )
 
 
 def events_on(
@@ -192,13 +195,8 @@ def events_on(
     for name, run in groupby(messages, attrgetter("topic")):
         batch, unfit = decode([message.payload for message in run])
         batches.append(_with_levels(topic, [name], [len(batch)], batch, schema))
-        reported += (_on(name, event) for event in unfit)
+        reported += (on_topic(name, event) for event in unfit)
     return pa.concat_batches(batches), tuple(reported)
-
-
-def _on(topic: str, unfit: Unfit) -> Unfit:
-    shown = topic if len(topic) <= _SHOWN else f"{topic[: _SHOWN - 1]}…"
-    return replace(unfit, reason=f"on {shown}: {unfit.reason}")
 
 
 def _with_levels(

@@ -21,6 +21,8 @@ class _Format(BaseModel):
     """The content types under which events are sent in this format over REST."""
     has_texts: ClassVar[bool] = False
     """Whether all values are texts, of which only the kinds of fields make numbers and others."""
+    has_topics: ClassVar[bool] = False
+    """Whether what a message means depends on its topic, and on the messages before it."""
 
 
 class JsonMessages(_Format):
@@ -99,6 +101,15 @@ class ProtobufMessages(_Format):
     media_types: ClassVar[tuple[str, ...]] = ("application/x-protobuf", "application/protobuf")
 
 
+class SparkplugMessages(_Format):
+    """Sparkplug B (3.0): births, data and deaths of edge nodes and devices, as their topics say."""
+
+    kind: Literal["sparkplug"] = "sparkplug"
+    metrics: Literal["fields", "rows"] = "fields"
+    """Whether a message is one event, with a field for each metric, or an event for each metric: `name`, `value`."""
+    has_topics: ClassVar[bool] = True
+
+
 class TextMessages(_Format):
     """Text: the whole message is one field, which is read by its kind. So a number alone is an event."""
 
@@ -130,10 +141,11 @@ _Formats: TypeAlias = (
     | MsgpackMessages
     | AvroMessages
     | ProtobufMessages
+    | SparkplugMessages
     | TextMessages
     | RawMessages
 )
-_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "protobuf", "text", "raw"]
+_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "protobuf", "sparkplug", "text", "raw"]
 MessageFormat: TypeAlias = Annotated[
     Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
 ]

@@ -1,6 +1,8 @@
 """Decoders: what reads the messages of a format as events of a schema.
 
-A decoder takes messages and returns their events as columns, and what is unfit of them. It raises for no message.
+A decoder takes messages and returns their events as columns, and what is unfit of them. It raises for no message. Where
+a message means nothing without its topic and those before it, a topic decoder takes both, and may have something to
+publish in reply.
 """
 
 import base64
@@ -16,6 +18,7 @@ from bridge.formats.avro_decoder import AvroDecoder
 from bridge.formats.csv_decoder import CsvDecoder
 from bridge.formats.protobuf_decoder import protobuf_decoder
 from bridge.formats.senml_packs import senml_decoder
+from bridge.formats.sparkplug_decoder import EdgeNode, SparkplugDecoder, TopicDecoder
 from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
 from bridge.formats.values import finite_values, plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
@@ -48,6 +51,7 @@ from dags.message_formats import (
     ProtobufMessages,
     RawMessages,
     SenmlMessages,
+    SparkplugMessages,
     TextMessages,
 )
 
@@ -202,11 +206,19 @@ def _converted(name: str, kind: Kind, convert: Callable[[str], object], text: st
         raise UnfitField(name, kind) from None
 
 
+def _without_topics(messages: MessageFormat, schema: Schema, _kinds: Kinds) -> Decoder:
+    """A decoder of a format whose messages say nothing without their topics."""
+    none = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    why = f"what a message of the format {messages.kind} says depends on its topic; publish it there"
+    return lambda given: (none, tuple(Unfit(event=shown_text(message[:1_000]), reason=why) for message in given))
+
+
 _DECODERS: Mapping[type[Any], Callable[[Any, Schema, Kinds], Decoder]] = {
     JsonMessages: _json,
     JsonLinesMessages: _json_lines,
     CsvMessages: CsvDecoder,
     SenmlMessages: senml_decoder,
+    SparkplugMessages: _without_topics,
     MsgpackMessages: _msgpack,
     AvroMessages: AvroDecoder,
     ProtobufMessages: protobuf_decoder,
@@ -227,3 +239,11 @@ def decoder(messages: MessageFormat, schema: Schema, kinds: Kinds = NO_KINDS) ->
     ([{'t': 20.5, '_rest': '{"unit":"C"}'}], "the field 't' should be of kind float")
     """
     return _DECODERS[type(messages)](messages, schema, kinds)
+
+
+def topic_decoder(messages: MessageFormat, schema: Schema, memory: dict[str, EdgeNode]) -> TopicDecoder | None:
+    """What reads messages with their topics as events of a schema; None if a format needs no topics.
+
+    `memory` is what such a decoder remembers of the messages before, which outlives it.
+    """
+    return SparkplugDecoder(messages, schema, memory) if isinstance(messages, SparkplugMessages) else None

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -85,3 +86,13 @@ def finite_values(fast: Decoding, slow: Decoding, schema: Schema) -> Decoding:
         return slow(messages)
 
     return decode
+
+
+_SHOWN = 100
+"""Characters that are shown of a topic."""
+
+
+def on_topic(topic: str, unfit: Unfit) -> Unfit:
+    """What is reported of a message or event, with the topic that it came on."""
+    shown = topic if len(topic) <= _SHOWN else f"{topic[: _SHOWN - 1]}…"
+    return replace(unfit, reason=f"on {shown}: {unfit.reason}")

@@ -38,7 +38,8 @@ from bridge import (
     topics,
 )
 from bridge.connectors.connector_run import ConnectorRun, Link
-from bridge.formats.decoders import decoder
+from bridge.formats.decoders import decoder, topic_decoder
+from bridge.formats.sparkplug_decoder import EdgeNode
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
 from bridge.source_topics import source_topic
@@ -192,6 +193,8 @@ class _Supply:
     """Without what its open spool has accepted."""
     kinds: dict[str, Kind] = field(default_factory=dict)
     """The kinds of fields that some job declares, the first one if they differ."""
+    memory: dict[str, EdgeNode] = field(default_factory=dict)
+    """What earlier messages said that later ones are read by."""
     spool: NotifyingSpool | None = None
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
@@ -423,6 +426,7 @@ class HostSpools:
                     spool=supply.spool,
                     schema=subscribed.schema,
                     decode=None if is_json(subscribed.format) else decoder(subscribed.format, own, supply.kinds),
+                    read=topic_decoder(subscribed.format, own, supply.memory),
                     levels=None if levels.is_plain else levels,
                     retained=subscribed.retained,
                 )

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlmodel import Session, col
 
 from bridge.formats.decoders import decoder
+from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
 from bridge.intake import ONE_TIME_PRODUCER
 from bridge.source_topics import overlap, source_topic
 from dags import Kind, Schema, fields_in
@@ -22,6 +23,7 @@ from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
 from manager.answers.overview import OperationKind
 from manager.answers.sources import (
+    Connection,
     DependentAnswer,
     ProducerAnswer,
     ProposalAnswer,
@@ -78,8 +80,7 @@ class Sources(Base):
         connection = form.connection
         if isinstance(connection, ReplayConnection) and not caller.is_operator:
             raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
-        if isinstance(connection, Connector) and (why := connection.why_unusable()):
-            raise invalid("/connection", "unfit-connection", why, "correct the connection")
+        _check_connection(connection, form.fields)
         supply = supply_of(connection, form.fields, owner)
         if why := unfit(supply):
             raise invalid("/connection", "unfit-connection", why, "correct the connection")
@@ -88,16 +89,6 @@ class Sources(Base):
             _check_made(connection, form.fields)
         elif form.fields and generated != dict(form.fields):
             raise invalid("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")
-        if isinstance(connection, TopicConnection):
-            try:
-                check_source_topic(connection.topic)
-            except UnfitName as error:
-                raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
-        if isinstance(connection, TopicConnection | MessageConnector):
-            try:
-                decoder(connection.format, Schema.of(form.fields))
-            except UnusableFormat as error:
-                raise invalid("/connection/format", "unfit-format", str(error), "correct the format") from error
         row = SourceRow(
             name=full_name(owner, form.name),
             owner=owner,
@@ -367,6 +358,25 @@ def _check_free(topic: str, state: CommittedState, row: SourceRow, caller: Calle
             "that source first"
         )
     raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
+
+
+def _check_connection(connection: Connection, fields: Mapping[str, Kind]) -> None:
+    """Refuse a topic, a format, or something outside Braid that no source can have."""
+    if isinstance(connection, Connector) and (why := connection.why_unusable()):
+        raise invalid("/connection", "unfit-connection", why, "correct the connection")
+    if isinstance(connection, TopicConnection):
+        try:
+            check_source_topic(connection.topic)
+        except UnfitName as error:
+            raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
+        if connection.format.has_topics and (why := why_no_sparkplug_topic(connection.topic)):
+            why = f"the topic {connection.topic!r} {why}"
+            raise invalid("/connection/topic", "unfit-topic", why, "choose another topic")
+    if isinstance(connection, TopicConnection | MessageConnector):
+        try:
+            decoder(connection.format, Schema.of(fields))
+        except UnusableFormat as error:
+            raise invalid("/connection/format", "unfit-format", str(error), "correct the format") from error
 
 
 def _check_made(connection: TopicConnection | Connector, fields: Mapping[str, Kind]) -> Mapping[str, Kind]:

@@ -59,7 +59,7 @@ class Grant:
     writes: tuple[str, ...] = ()
     """The filters of what it may publish on: exactly those of its sources."""
     outputs: tuple[str, ...] = ()
-    """The topics that outputs of its dataflows have of their own."""
+    """The topics that outputs of its dataflows have of their own, and those on which its devices take commands."""
 
     def __post_init__(self) -> None:
         _check_tenant(self.tenant)
@@ -73,7 +73,7 @@ class Grant:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The topics that it may subscribe to: the outputs of its own dataflows.
+        """The topics that it may subscribe to: the outputs of its own dataflows, and commands to its devices.
 
         >>> Grant(tenant="ann", outputs=("ann/averages",)).reads
         ('braid/1/out/ann/#', 'ann/averages')
@@ -84,7 +84,7 @@ class Grant:
 def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic], outputs: Iterable[OwnedTopic] = ()) -> dict[str, Grant]:
     """Return the grant of each tenant. Topics of owners that are not tenants are granted to nobody.
 
-    `topics` are those of sources, `outputs` those that outputs have of their own.
+    `topics` are those of sources, `outputs` those that outputs have of their own, or on which devices take commands.
 
     >>> grant(["ann"], [OwnedTopic(owner="ann", topic="city/street"), OwnedTopic(owner="bob", topic="city/bridge")])
     {'ann': Grant(tenant='ann', writes=('city/street',), outputs=())}

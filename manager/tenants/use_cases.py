@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, delete, func, select
 from sqlmodel import Session, col
 
 from bridge.embedded import hashed
+from bridge.formats.sparkplug_decoder import command_filters
 from bridge.source_topics import source_topic
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
@@ -275,10 +276,18 @@ class Administration(Base):
         """The grants of each tenant on the broker."""
         with self._store.read() as session:
             tenants = session.scalars(select(col(TenantRow.name))).all()
-            topics = [
-                OwnedTopic(owner=row.owner, topic=source_topic(topic).filter)
+            sources = [
+                (row, source_topic(topic).filter)
                 for row in session.scalars(select(SourceRow))
                 if (topic := topic_in(row.connection)) is not None
+            ]
+            topics = [OwnedTopic(owner=row.owner, topic=topic) for row, topic in sources]
+            # Else its devices could not be asked for what they said before anybody listened.
+            commands = [
+                OwnedTopic(owner=row.owner, topic=command_topic)
+                for row, topic in sources
+                if row.connection.get("format", {}).get("kind") == "sparkplug"
+                for command_topic in command_filters(topic)
             ]
             outputs = [
                 OwnedTopic(owner=tenant, topic=settings["topic"])
@@ -286,7 +295,7 @@ class Administration(Base):
                 for settings in outputs_set.values()
                 if settings["topic"] is not None
             ]
-        return grant(tenants, topics, outputs)
+        return grant(tenants, topics, [*outputs, *commands])
 
     def broker_hashes(self) -> dict[str, str]:
         """The hashes of the tenants' broker passwords, by user."""

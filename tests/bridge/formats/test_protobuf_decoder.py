@@ -21,7 +21,8 @@ from dags import Kind, Schema
 from dags.message_formats import ProtobufMessages, UnusableFormat
 
 ONE, OPTIONAL, MANY = "one", "optional", "many"
-_TYPES = {"double": 1, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}
+_LABELS: Mapping[bool, Any] = {True: 3, False: 1}
+_TYPES: Mapping[str, Any] = {"double": 1, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}
 
 
 def message_type(name: str, fields: Mapping[str, str], *, entry: bool = False) -> descriptor_pb2.DescriptorProto:
@@ -30,11 +31,12 @@ def message_type(name: str, fields: Mapping[str, str], *, entry: bool = False) -
     kind.options.map_entry = entry
     for number, (field_name, text) in enumerate(fields.items(), 1):
         *how, type_name = text.split()
-        field = kind.field.add(name=field_name, number=number, label=3 if MANY in how else 1)
+        field = kind.field.add(name=field_name, number=number, label=_LABELS[MANY in how])
         if type_name in _TYPES:
             field.type = _TYPES[type_name]
         else:
-            field.type, field.type_name = (14 if type_name == ".acme.Colour" else 11), type_name
+            field.type_name = type_name
+            field.type = field.TYPE_ENUM if type_name == ".acme.Colour" else field.TYPE_MESSAGE
         if OPTIONAL in how:
             field.oneof_index, field.proto3_optional = len(kind.oneof_decl), True
             kind.oneof_decl.add(name=f"_{field_name}")
@@ -128,7 +130,9 @@ EVENTS = st.fixed_dictionaries(
     },
     optional={"b": st.booleans(), "s": TEXTS, "at": MOMENTS},
 )
-CHOICES = st.just({}) | st.fixed_dictionaries({"left": TEXTS}) | st.fixed_dictionaries({"right": TEXTS})
+CHOICES: st.SearchStrategy[dict[str, str]] = (
+    st.just({}) | st.fixed_dictionaries({"left": TEXTS}) | st.fixed_dictionaries({"right": TEXTS})
+)
 
 
 def written(event: Mapping[str, Any]) -> bytes:

@@ -200,3 +200,18 @@ def test_what_comes_back_over_a_filter_is_a_loop(manager: Manager) -> None:
     assert ["publish-loop"] == [each.code for each in refused.value.errors]
     manager.service.dataflows.remove(ANN, first, Stop.NOW)
     manager.submit("ann", way("out", "plant/m2"))
+
+
+def test_devices_read_the_commands_that_are_sent_to_them(manager: Manager) -> None:
+    """Where the source's own topic covers them, and only with the format that has commands."""
+    sparkplug = {"format": "sparkplug"}
+    manager.service.sources.register(ANN, asked("works", "spBv1.0/works/#", connection=sparkplug))
+    manager.service.sources.register(ANN, asked("data", "spBv1.0/mill/DDATA/#", connection=sparkplug))
+    manager.service.sources.register(BOB, asked("plain", "spBv1.0/other/#"))
+    grants = manager.service.administration.grants()
+    assert ("spBv1.0/works/DCMD/#", "spBv1.0/works/NCMD/#") == grants["ann"].outputs
+    assert () == grants["bob"].outputs
+    for topic in ("plant/press", "spBv1.0/{site}/#"):
+        with pytest.raises(InvalidRequest) as refused:
+            manager.service.sources.register(ANN, asked("other", topic, connection=sparkplug))
+        assert ["/connection/topic"] == [error.pointer for error in refused.value.errors]
