@@ -4,6 +4,7 @@ None of it is part of what a task computes. It is never signed, so equal outputs
 A further format is a record here, and a row in the table of `bridge.output_formats`.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -16,9 +17,18 @@ from dags.task_type import Read
 _FieldName = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 _MOST_NAMED = 250
 OutputTopic = Annotated[
-    str, StringConstraints(min_length=3, max_length=300, pattern=r"^[a-z0-9-]+(/[\w.:@~-]+)+$", strict=True)
+    str,
+    StringConstraints(
+        min_length=3,
+        max_length=300,
+        pattern=r"^[a-z0-9-]+(/([\w.:@~-]+|\{[^{}/+#\x00-\x1f\x7f]+\}))+$",
+        strict=True,
+    ),
 ]
-"""A topic below a tenant's name. Its levels have letters, digits and `_.:@~-`, which every broker takes."""
+"""A topic below a tenant's name. Its levels have letters, digits and `_.:@~-`, which every broker takes.
+
+A level `{name}` is the value of that field, so each event has the topic of its values.
+"""
 
 
 class EnvelopeOutput(Config):
@@ -96,17 +106,31 @@ class DeliveringConfig(OutputSettings):
         return {name: value for name, value in handler(self).items() if name not in OutputSettings.model_fields}
 
 
-_AS_TAG = frozenset({Kind.STRING, Kind.INTEGER, Kind.BOOLEAN})
+_AS_TEXT = frozenset({Kind.STRING, Kind.INTEGER, Kind.BOOLEAN})
+"""The kinds of fields that become tags, or levels of a topic."""
 _AS_TIME = frozenset({Kind.TIMESTAMP})
 
 
+def topic_fields(topic: str) -> tuple[str, ...]:
+    """The fields whose values are levels of an output's topic.
+
+    >>> topic_fields("plant/{machine}/alarm")
+    ('machine',)
+    """
+    return tuple(_FIELD_LEVEL.findall(topic))
+
+
+_FIELD_LEVEL = re.compile(r"\{([^{}]+)\}")
+
+
 def fields_delivered(config: DeliveringConfig) -> tuple[Read, ...]:
-    """The fields that the format names, so that a document with others is refused.
+    """The fields that the format and the topic name, so that a document with others is refused.
 
     >>> fields_delivered(DeliveringConfig(format=InfluxOutput(measurement="weather", time="at")))
     (Read(at='format/time', field='at', kinds=frozenset({<Kind.TIMESTAMP: 'timestamp'>}), port='in'),)
     """
-    return tuple(_named(config.format))
+    levels = (Read(at="topic", field=name, kinds=_AS_TEXT) for name in topic_fields(config.topic or ""))
+    return (*_named(config.format), *levels)
 
 
 def _named(chosen: OutputFormat) -> Iterator[Read]:
@@ -116,7 +140,7 @@ def _named(chosen: OutputFormat) -> Iterator[Read]:
                 yield Read(at=f"format/columns/{at}", field=column)
         case InfluxOutput(tags=tags, time=time):
             for at, tag in enumerate(tags):
-                yield Read(at=f"format/tags/{at}", field=tag, kinds=_AS_TAG)
+                yield Read(at=f"format/tags/{at}", field=tag, kinds=_AS_TEXT)
             if time is not None:
                 yield Read(at="format/time", field=time, kinds=_AS_TIME)
         case _:

@@ -5,7 +5,7 @@ third parties are called by `ask`, which makes a problem of the task of any exce
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +17,7 @@ from dags.canonical.draft import DraftDocument
 from dags.config import Config, NamesSource
 from dags.dataflow import TaskKeeping
 from dags.json_text import LARGEST_INTEGER, describe_error, place_in_config
-from dags.outputs import DeliveringConfig
+from dags.outputs import DeliveringConfig, EnvelopeOutput, topic_fields
 from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, problem_at, quoted, suggestion
 from dags.schema import Source
 from dags.task_type import AnyTaskType, Unsuitable
@@ -200,24 +200,31 @@ def _config_problem(task: int, given: Any, kind: AnyTaskType, detail: ErrorDetai
 
 
 def own_topics(draft: DraftDocument) -> DraftDocument:
-    """Refuse outputs on topics that do not begin with the tenant's name.
+    """Refuse outputs on topics that do not begin with the tenant's name, or whose levels the format cannot fill.
 
     >>> own_topics(fill_configs(find_types(draft("s:source > k:sink")))).problems
     ()
     """
     problems = (
-        problem_at(
-            "foreign-topic",
-            f"the topic {quoted(config.topic)} is not yours",
-            f"choose one that begins with {draft.tenant}/",
-            *config_place(i, "topic"),
-        )
+        problem_at(code, message, remedy, *config_place(i, "topic"))
         for i, config in enumerate(draft.configs)
-        if isinstance(config, DeliveringConfig)
-        and config.topic is not None
-        and not config.topic.startswith(f"{draft.tenant}/")
+        if isinstance(config, DeliveringConfig) and config.topic is not None
+        for code, message, remedy in _unfit_topic(config, config.topic, draft.tenant)
     )
     return replace(draft, problems=(*draft.problems, *problems))
+
+
+def _unfit_topic(config: DeliveringConfig, topic: str, tenant: str) -> Iterator[tuple[str, str, str]]:
+    """The code, message and remedy of each reason why an output cannot have a topic."""
+    if not topic.startswith(f"{tenant}/"):
+        yield "foreign-topic", f"the topic {quoted(topic)} is not yours", f"choose one that begins with {tenant}/"
+    fields = topic_fields(topic)
+    if fields and isinstance(config.format, EnvelopeOutput):
+        message = f"the topic {quoted(topic)} names a field, and an envelope has events of several values"
+        yield "envelope-topic", message, "choose a format with a message for each event, such as plain"
+    if len(set(fields)) < len(fields):
+        message = f"the topic {quoted(topic)} names a field twice"
+        yield "repeated-level", message, "name each field once"
 
 
 def find_sources(draft: DraftDocument) -> DraftDocument:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from bridge import topics
 from bridge.output_formats import LeftOut, Unsayable, formatted, left_out_message
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
+from bridge.output_topics import OutputTopics, chosen_topic
 from bridge.sender import PlainMessage, Sender
 from bridge.transport.subscriptions import note_failed
 from bridge.wire import Birth, part_of
@@ -60,6 +61,8 @@ class JobPublisher:
         self._run = run
         self._clock = clock
         self._unsent: dict[int, int] = {}
+        self._topics: dict[tuple[str, str, str], OutputTopics] = {}
+        """By dataflow, sink and topic, those of the outputs that the latest plan delivers."""
         self._collected: list[PlainMessage] = []
         """The messages of one batch, which go to the sender together."""
         # The sender's thread fills it: a deque takes it without a lock.
@@ -97,6 +100,7 @@ class JobPublisher:
                     if not isinstance((delivery.output or _AS_ALWAYS).format, EnvelopeOutput):
                         self._deliver_lines(batch, delivery, emitted, emitted.events)
         self._send_collected()
+        self._forget_topics(plan)
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
         """Send the events of a batch that no task could take."""
@@ -135,22 +139,29 @@ class JobPublisher:
     def _deliver_lines(self, batch: int, delivery: Delivery, emitted: EmittedEvents, events: pa.RecordBatch) -> None:
         """Have each event sent as one message. They are made when they are sent, because together they are large."""
         settings = delivery.output or _AS_ALWAYS
-        owner = delivery.tenant, delivery.dataflow, delivery.sink
-        topic = settings.topic or topics.formatted_output(*owner, settings.format.kind)
+        topic = chosen_topic(delivery.tenant, delivery.dataflow, delivery.sink, settings)
+        key = delivery.dataflow, delivery.sink, topic
+        if (own := self._topics.get(key)) is None:
+            own = self._topics[key] = OutputTopics(topic)
         sent = _Sent(batch, events.nbytes, DataflowOutput(), ())
         self._count(sent)
-        self._sender.send_lazily(topic, self._lines(topic, sent, delivery, settings, emitted.first, events))
+        self._sender.send_lazily(topic, self._lines(own, sent, delivery, settings, emitted.first, events))
+
+    def _forget_topics(self, plan: Plan) -> None:
+        if self._topics:
+            delivered = {(delivery.dataflow, delivery.sink) for delivery in plan.deliveries}
+            self._topics = {key: own for key, own in self._topics.items() if key[:2] in delivered}
 
     def _lines(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and where it goes
         self,
-        topic: str,
+        own: OutputTopics,
         sent: _Sent,
         delivery: Delivery,
         settings: OutputSettings,
         first: int,
         events: pa.RecordBatch,
     ) -> Iterator[PlainMessage | None]:
-        """The messages of a batch's events, and one notice for all that the format cannot say."""
+        """The messages of a batch's events, and one notice for all that the format or the topic cannot say."""
         common = (("stream", delivery.sink), ("epoch", str(run_epoch(delivery.epoch, self._run))))
         left_out: LeftOut | None = None
         # The broker may answer before all are made.
@@ -163,13 +174,15 @@ class JobPublisher:
                 self._confirm(sent)
 
         try:
-            for number, line in enumerate(formatted(settings.format, events), first):
-                if not isinstance(line, Unsayable):
+            lines = zip(formatted(settings.format, events), own.of(events), strict=True)
+            for number, (line, topic) in enumerate(lines, first):
+                if not isinstance(line, Unsayable) and not isinstance(topic, Unsayable):
                     waiting += 1
                     yield PlainMessage(topic, line, done, settings.retain, (*common, ("number", str(number))))
                     continue
                 if left_out is None:
-                    left_out = LeftOut(1, number, line.reason, next(event_texts(events.slice(number - first, 1))))
+                    reason = line.reason if isinstance(line, Unsayable) else topic.reason
+                    left_out = LeftOut(1, number, reason, next(event_texts(events.slice(number - first, 1))))
                 else:
                     left_out = replace(left_out, count=left_out.count + 1)
                 yield None
@@ -179,7 +192,7 @@ class JobPublisher:
                 waiting += 1
                 yield PlainMessage(topics.left_out(*owner), notice, done)
         except Exception as error:  # noqa: BLE001 - one format must not end the sender, which all jobs share
-            note_failed(f"the format of an output on {topic}", error)
+            note_failed(f"the format of an output on {own.topic}", error)
         done()
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:

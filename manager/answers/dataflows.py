@@ -47,7 +47,7 @@ class OutputAnswer(Answer):
     """The format of the messages that its document asks for."""
     retain: bool = False
     also_on: str | None = None
-    """The topic of these messages, if it is another one."""
+    """The topic of these messages, if it is another one. A level in braces is the value of that field."""
     latency_seconds_p50: float | None = None
     """Median age of the events of the last minute when they left, since Braid received the events that caused them.
     None if there were none, or if it is not known."""

@@ -15,8 +15,9 @@ from sqlmodel import col
 
 from adaptation.document_reader import dynamic_in
 from bridge import topics
+from bridge.output_topics import chosen_topic
 from dags import State as Remembers
-from dags.outputs import EnvelopeOutput, OutputSettings
+from dags.outputs import OutputSettings
 from engine.delivery.publisher import recent_output
 from engine.records.job_folder import job_folder
 from manager.adaptation.resolver import Resolved, Resolver
@@ -154,9 +155,9 @@ def _delivered(row: DataflowRow, sink: str) -> dict[str, Any]:
     if (written := (row.outputs or {}).get(sink)) is None:
         return {}
     settings = OutputSettings.model_validate(written, strict=False)
-    enveloped = isinstance(settings.format, EnvelopeOutput)
-    own = None if enveloped else topics.formatted_output(row.tenant, row.id, sink, settings.format.kind)
-    return {"format": settings.format, "retain": settings.retain, "also_on": settings.topic or own}
+    chosen = chosen_topic(row.tenant, row.id, sink, settings)
+    also_on = None if chosen == topics.output(row.tenant, row.id, sink) else chosen
+    return {"format": settings.format, "retain": settings.retain, "also_on": also_on}
 
 
 def _output_answers(row: DataflowRow, standing: Standing, observations: Observations) -> Iterator[OutputAnswer]:

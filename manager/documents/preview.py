@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bridge.source_topics import is_wild
+from bridge.source_topics import is_wild, overlap, source_topic
 from bridge.topics import ROOT
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
@@ -131,7 +131,8 @@ def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedS
         if (topic := topics.get(task["id"])) is None:
             continue
         place = pointer("tasks", at, "config", "topic")
-        if any(source.takes(topic) for source in state.sources.values()):
+        wanted = source_topic(topic).filter
+        if any(source.topic is not None and overlap(source.topic, wanted) for source in state.sources.values()):
             message = f"the topic {quoted(topic)} feeds a source"
             remedy = "choose another topic; to feed a source, use a task of type mqtt_publish"
             problems.append(Problem(pointer=place, code="source-topic", message=message, remedy=remedy))

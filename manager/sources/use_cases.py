@@ -328,7 +328,7 @@ def _check_no_output(topic: str, state: CommittedState, row: SourceRow, caller: 
     """Refuse a topic that an output has, without a word about an output of others."""
     for dataflow in state.running.dataflows.values():
         for sink, settings in dataflow.outputs.items():
-            if settings.topic is not None and overlap(topic, settings.topic):
+            if settings.topic is not None and overlap(topic, source_topic(settings.topic).filter):
                 if caller.is_operator or dataflow.tenant == row.owner:
                     raise Conflict(
                         f"the output {sink!r} of dataflow {public_id(dataflow.id)!r} has the topic "

@@ -3,8 +3,8 @@
 Mosquitto permits only what a line of the list permits. It strips spaces around a name, so a name with such
 spaces or a line break would mean something else. A wildcard in a line covers other topics too. After an
 unreadable line it drops the rest of the list. So names with any of these are refused when a grant is made, and
-every written list is readable. Only the topic of a source may have wildcards, except in its first level: it belongs to
-nobody else, and neither does what it covers.
+every written list is readable. Only the topics of sources and outputs may have
+wildcards, except in their first levels: they belong to nobody else, and neither does what they cover.
 
 A subscription to more than a tenant may read is refused, by the embedded broker or by the relay before mosquitto
 (`bridge.embedded.relay`), which also keep client ids apart by their users. A forbidden publication is answered
@@ -59,7 +59,8 @@ class Grant:
     writes: tuple[str, ...] = ()
     """The filters of what it may publish on: exactly those of its sources."""
     outputs: tuple[str, ...] = ()
-    """The topics that outputs of its dataflows have of their own, and those on which its devices take commands."""
+    """The filters of the topics that outputs of its dataflows have of their own, and of those on which its devices take
+    commands."""
 
     def __post_init__(self) -> None:
         _check_tenant(self.tenant)
@@ -73,7 +74,7 @@ class Grant:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The topics that it may subscribe to: the outputs of its own dataflows, and commands to its devices.
+        """The filters that it may subscribe to: the outputs of its own dataflows, and commands to its devices.
 
         >>> Grant(tenant="ann", outputs=("ann/averages",)).reads
         ('braid/1/out/ann/#', 'ann/averages')

@@ -290,7 +290,7 @@ class Administration(Base):
                 for command_topic in command_filters(topic)
             ]
             outputs = [
-                OwnedTopic(owner=tenant, topic=settings["topic"])
+                OwnedTopic(owner=tenant, topic=source_topic(settings["topic"]).filter)
                 for tenant, outputs_set in session.execute(_DELIVERED)
                 for settings in outputs_set.values()
                 if settings["topic"] is not None

@@ -162,6 +162,35 @@ def test_a_tenant_reads_its_outputs_in_the_formats_that_it_chose(served: Served)
 
 @pytest.mark.parametrize("kind", KINDS)
 @PROTOCOLS
+def test_a_tenant_reads_all_topics_of_an_output_by_key(
+    tmp_path: Path, kind: Any, protocol: MQTTProtocolVersion
+) -> None:
+    """Together or one by one, the newest of each is there for later subscribers, and no other tenant has any."""
+    house = TenantedBroker(tmp_path, kind)
+    assert house.broker is not None
+    with house.broker:
+        house.admit("ann", "bob", outputs={"ann": "ann/+/alarm"})
+        sender = MqttClient(house.own, "sends", lasting=False)
+        sender.start()
+        for machine, number in (("press", b"1"), ("ä b", b"2"), ("press", b"3")):
+            sender.publish(f"ann/{machine}/alarm", number, retain=True)
+        bob = Reader(house.address("bob"), "ann/+/alarm", "ann/press/alarm", protocol=protocol)
+        assert ["refused"] * 2 == ["granted" if code <= 1 else "refused" for code in bob.answers]
+        ann = Reader(house.address("ann"), "ann/+/alarm", "ann/+/+", "ann/#", protocol=protocol)
+        assert ["granted", *["refused"] * 2] == ["granted" if code <= 1 else "refused" for code in ann.answers]
+        ann.until(lambda: len(ann.messages) >= 2, "what is retained")
+        assert {"ann/press/alarm": b"3", "ann/ä b/alarm": b"2"} == {each.topic: each.payload for each in ann.messages}
+        one = Reader(house.address("ann"), "ann/press/alarm", protocol=protocol)
+        one.until(lambda: bool(one.messages), "what is retained")
+        assert [(b"3", True)] == [(each.payload, each.retain) for each in one.messages]
+        for reader in (ann, bob, one):
+            reader.close()
+        sender.stop()
+        assert [] == bob.messages
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@PROTOCOLS
 def test_a_tenant_reads_the_topics_of_its_own_outputs(tmp_path: Path, kind: Any, protocol: MQTTProtocolVersion) -> None:
     """It may read those and no others below its name; properties reach who can read them, from who can write them."""
     house = TenantedBroker(tmp_path, kind)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge import Item, Spool
+from bridge import Item, Spool, output_topics
 from bridge.sender import PlainMessage
 from bridge.spools.log import packed
 from bridge.wire import MOST_MESSAGE_BYTES, UNKNOWN_BIRTH, Birth
@@ -108,6 +108,44 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     publishing.settle()
     assert (0, 4) == (publishing.waiting_bytes, publishing.first_unsent(4))
     assert ["d", "e"] == list(publishing.latencies.report(NOW).outputs)
+
+
+def test_each_event_leaves_on_the_topic_of_its_values() -> None:
+    """Whatever the values are, no event leaves on a topic of others; those without a topic are reported."""
+    sent: list[PlainMessage] = []
+    sender = Sender()
+    sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
+    places = ["a", None, "", "a/b", "+", "#", "\0", "\ufffe", "x" * 600, "ä b", "a"]
+    events = pa.record_batch({"place": places, "n": range(len(places)), "hot": [True] * len(places)})
+    emitted = EmittedEvents(origin=Port(7, "out"), first=0, events=events, births=(born(1.0, len(places)),))
+    plan = set_as(format="plain", topic="ann/{place}/{n}/{hot}/x", retain=True)
+    JobPublisher(sender, run=1, clock=lambda: NOW).publish(3, plan, [emitted])
+    lines = [message for message in sent if message.retain]
+    assert ["ann/a/0/true/x", "ann/ä b/9/true/x", "ann/a/10/true/x"] == [line.topic for line in lines]
+    (notice,) = (json.loads(message.payload) for message in sent if message.topic.endswith("/left-out"))
+    assert (8, 1) == (notice["count"], notice["number"])
+    assert "the field 'place' is null, so it is no level of a topic" == notice["reason"]
+
+
+def test_an_output_has_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones go on; a plan without the output forgets them."""
+    monkeypatch.setattr(output_topics, "MOST_TOPICS", 2)
+    sent: list[PlainMessage] = []
+    sender = Sender()
+    sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
+    publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
+
+    def heard(plan: Plan, *places: str) -> list[str]:
+        emitted = EmittedEvents(origin=Port(7, "out"), first=0, events=pa.record_batch({"place": places}))
+        sent.clear()
+        publishing.publish(3, plan, [emitted])
+        return [message.topic for message in sent if not message.topic.startswith("braid/")]
+
+    plan = set_as(format="plain", topic="ann/{place}")
+    assert ["ann/a", "ann/b", "ann/a"] == heard(plan, "a", "b", "c", "a")
+    assert ["ann/b"] == heard(plan, "d", "b")
+    assert [] == heard(replace(PLAN, deliveries=()), "a")
+    assert ["ann/d"] == heard(plan, "d")
 
 
 @pytest.mark.parametrize("topic", [None, "ann/copies"])

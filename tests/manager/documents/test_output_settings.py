@@ -38,15 +38,20 @@ def counts(**settings: Any) -> str:
     return f"s:source{{'source': 'ann:street'}} > c:count{{'by': ['t']}} > out:output{settings}"
 
 
+def with_topic(topic: str, **settings: Any) -> bytes:
+    """Such a dataflow, with a topic that the short notation has no words for."""
+    return raw(counts(topic="TOPIC", **settings)).replace(b"TOPIC", topic.encode())
+
+
 def deliveries(manager: Manager) -> list[Delivery]:
     """What all jobs deliver."""
     with manager.committer.looking() as state:
         return [delivery for plan in state.plans.values() for delivery in plan.deliveries]
 
 
-def refused(manager: Manager, tenant: str, line: str) -> list[tuple[str, str]]:
+def refused(manager: Manager, tenant: str, document: str | bytes) -> list[tuple[str, str]]:
     with pytest.raises(InvalidDataflow) as raised:
-        manager.submit(tenant, line)
+        manager.service.dataflows.submit(caller(tenant), raw(document) if isinstance(document, str) else document)
     return [(problem.code, problem.pointer) for problem in raised.value.errors]
 
 
@@ -119,6 +124,43 @@ def test_an_output_has_topics_of_its_tenant_only(manager: Manager) -> None:
     """Another tenant's are refused, and Braid's own even for a tenant of this name."""
     assert [("foreign-topic", "/tasks/2/config/topic")] == refused(manager, "bob", counts(topic="ann/counts"))
     assert [("unfit-topic", "/tasks/2/config/topic")] == refused(manager, "braid", counts(topic="braid/1/jobs/1/plan"))
+
+
+def test_a_level_of_a_topic_may_be_the_value_of_a_field(manager: Manager) -> None:
+    """Access is for all topics that there can be, and none of them feeds a source, whichever comes first."""
+    manager.service.sources.register(ANN, source("lanes", "ann/lanes/+"))
+    for topic in ("ann/{count}/north", "ann/lanes/{count}"):
+        assert [("source-topic", "/tasks/2/config/topic")] == refused(manager, "ann", with_topic(topic, format="plain"))
+    manager.service.dataflows.submit(ANN, with_topic("ann/{count}/all/counts", format="plain", retain=True))
+    assert ("ann/+/all/counts",) == manager.service.administration.grants()["ann"].outputs
+    assert () == manager.service.administration.grants()["bob"].outputs
+    for topic in ("ann/north/all/counts", "ann/{lane}/all/counts", "ann/#"):
+        with pytest.raises(Conflict, match="'out' of dataflow"):
+            manager.service.sources.register(ANN, source("counts", topic))
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("bob/{count}", "foreign-topic"),
+        ("ann/{count}/{count}", "repeated-level"),
+        ("ann/{t}", "wrong-kind-upstream"),
+        ("ann/{missing}", "unknown-field-upstream"),
+        ("{count}/ann", "wrong-value"),
+        ("ann/{}", "wrong-value"),
+        ("ann/a{count}", "wrong-value"),
+        ("ann/{a/b}", "wrong-value"),
+        ("ann/{+}", "wrong-value"),
+    ],
+)
+def test_a_level_that_no_value_fills_is_refused(manager: Manager, topic: str, code: str) -> None:
+    """The field has to arrive, as a string, an integer or a boolean; and it is a whole level below the own name."""
+    assert [(code, "/tasks/2/config/topic")] == refused(manager, "ann", with_topic(topic, format="plain"))
+
+
+def test_envelopes_have_no_topics_by_values(manager: Manager) -> None:
+    """They have several events each."""
+    assert [("envelope-topic", "/tasks/2/config/topic")] == refused(manager, "ann", with_topic("ann/{count}"))
 
 
 def test_a_reconfiguration_changes_no_settings(manager: Manager) -> None:
