@@ -5,11 +5,13 @@ message that it fits into one in every form: in JSON a byte takes six at most.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+QoS: TypeAlias = Literal[0, 1]
+"""Whether a message is sent once, or until the broker has answered that it has it."""
 
 PACKET_IDS = 1 << 16
 """Tokens of a connection; what remains of a token is the packet id of the message."""

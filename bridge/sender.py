@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from bridge import outbox, topics
-from bridge.messages import Message, why_unsendable
+from bridge.messages import Message, QoS, why_unsendable
 from bridge.outbox import DueKind, Finished, ForwardLine, Outbox, ReadEmitted, Superseded
 from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.subscriptions import note_failed
@@ -105,10 +105,12 @@ class PlainMessage(NamedTuple):
 
     topic: str
     payload: bytes
-    done: Callable[[], None]
+    done: Callable[[], None] = lambda: None
     """Called once the broker has taken it."""
     retain: bool = False
     """Whether the broker keeps it for those who subscribe later."""
+    qos: QoS = 1
+    """With 0, it is done once it was sent, or lost with the connection."""
     properties: tuple[tuple[str, str], ...] = ()
     """User properties, which only MQTT 5 can carry."""
 
@@ -315,7 +317,7 @@ class Sender:
             # It would be no smaller later, and its batch's record would be kept for it for ever.
             then("")
         else:
-            self._publish(message.topic, message.payload, then, retain=message.retain, properties=message.properties)
+            self._publish(message, then)
 
     def _add_lazy(self, topic: str, messages: Iterator[PlainMessage | None]) -> None:
         self._lazy.setdefault(topic, deque()).append(messages)
@@ -366,7 +368,7 @@ class Sender:
             return True
         line.outbox = outbox.sent(line.outbox, what, frame.end, len(payload), now)
         line.unanswered += 1
-        self._publish(topics.stream(*line.stream), payload, partial(self._answered_frame, line))
+        self._publish(PlainMessage(topics.stream(*line.stream), payload), partial(self._answered_frame, line))
         return True
 
     def _report(self, stream: Stream, reason: str) -> None:
@@ -376,31 +378,25 @@ class Sender:
     def _has_room(self) -> bool:
         return self._unanswered_bytes < self._most_unanswered and self._unanswered < _MOST_UNANSWERED_MESSAGES
 
-    def _publish(
-        self,
-        topic: str,
-        payload: bytes,
-        then: Callable[[str], None],
-        *,
-        retain: bool = False,
-        properties: tuple[tuple[str, str], ...] = (),
-    ) -> None:
+    def _publish(self, message: PlainMessage, then: Callable[[str], None]) -> None:
         """Publish a message, and call `then` in this thread with the broker's refusal; empty if it took it."""
-        self._unanswered_bytes += len(payload)
+        size = len(message.payload)
+        self._unanswered_bytes += size
         self._unanswered += 1
 
         def note(refusal: str) -> None:
-            self._unanswered_bytes -= len(payload)
+            self._unanswered_bytes -= size
             self._unanswered -= 1
             if refusal:
-                self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+                self._on_trouble(StreamTrouble(topic=message.topic, reason=f"the broker refused a message: {refusal}"))
             then(refusal)
 
-        self._transport.publish(
-            topic,
-            payload,
-            retain=retain,
-            properties=properties,
+        publish = self._transport.publish if message.qos else self._transport.publish_once
+        publish(
+            message.topic,
+            message.payload,
+            retain=message.retain,
+            properties=message.properties,
             answered=lambda refusal: self._commands.put(partial(note, refusal)),
         )
 

@@ -88,6 +88,8 @@ class OutputSettings(Config):
     """The format of its messages; its kind alone is short for a format without settings."""
     retain: bool = False
     """Whether the broker keeps the newest message for those who subscribe later."""
+    qos: Literal[0, 1] = 1
+    """Whether each message is sent until the broker has it, or once. The envelopes on Braid's topic always have 1."""
     topic: OutputTopic | None = None
     """A topic of its own, which begins with the tenant's name and a slash."""
 
@@ -98,7 +100,7 @@ class DeliveringConfig(OutputSettings):
     @property
     def settings(self) -> OutputSettings | None:
         """How it is delivered; None if as always."""
-        settings = OutputSettings(format=self.format, retain=self.retain, topic=self.topic)
+        settings = OutputSettings(format=self.format, retain=self.retain, qos=self.qos, topic=self.topic)
         return None if settings == OutputSettings() else settings
 
     @model_serializer(mode="wrap")

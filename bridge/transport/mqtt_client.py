@@ -251,6 +251,28 @@ class MqttClient:
             raise RuntimeError(f"{most} wait for the broker at {self._address}; wait until it has answered")
         self._answers.expect(published.mid, answered)
 
+    def publish_once(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+        answered: Callable[[str], None] = lambda _refusal: None,
+    ) -> None:
+        """Send a message that the broker does not answer: it counts as taken once it was sent, or lost on the way.
+
+        It is lost if there is no connection, or if that ends. The rest is as with `publish`.
+        """
+        if refusal := why_unsendable(payload):
+            note_failed(f"topic {topic}", ValueError(refusal))
+            answered(refusal)
+            return
+        left = partial(guarded, "a sent message", partial(answered, ""))
+        self._client.publish_unanswered(
+            topic, payload, retain=retain, properties=self._user_properties(properties), left=left
+        )
+
     def _user_properties(self, named: Sequence[tuple[str, str]]) -> Properties | None:
         if not named or self._protocol is not MQTTProtocolVersion.MQTTv5:
             return None
@@ -308,11 +330,14 @@ class MqttClient:
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
         self._subscriptions.disconnected()
+        self._client.lose_unanswered()
         self._hand_all_on()
         guarded("the end of a connection", self._on_disconnection)
 
     def _on_publish(self, _client: paho.Client, _data: Any, mid: int, reason: Any, _properties: Any) -> None:
-        self._answers.answer(mid, str(reason) if reason.is_failure else "")
+        # What has no answer has no id either.
+        if mid:
+            self._answers.answer(mid, str(reason) if reason.is_failure else "")
 
     def _grouped(self, before: Fetch) -> float:
         if self._subscriptions.awaits_broker:

@@ -177,6 +177,8 @@ class RoundsClient(paho.Client):
         """Held while that changes, and while messages of this connection are acknowledged."""
         self._held: dict[int, int] = {}
         """The bytes of each message that is larger than a fetch and not acknowledged yet, by its token."""
+        self._unanswered: dict[_Unanswered, Callable[[], None]] = {}
+        """What to call once each message that the broker does not answer has left."""
         self._pings: deque[Callable[[], None]] = deque()
         """What to call with each answer to a ping of this connection."""
         self._together: int | None = None
@@ -212,6 +214,7 @@ class RoundsClient(paho.Client):
             self._connection += 1
             self._held.clear()
             self._pings.clear()
+        self.lose_unanswered()
         return super().reconnect()
 
     def connect_again(self) -> None:
@@ -323,6 +326,35 @@ class RoundsClient(paho.Client):
             waiting.extendleft(reversed(pieces))
         return super().loop_write()
 
+    def publish_unanswered(
+        self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None, left: Callable[[], None]
+    ) -> None:
+        """Send a message that the broker does not answer; `left` is called once it was written, or is lost.
+
+        It is lost with its connection. The library would give it the id of a message that awaits an answer.
+        """
+        message = _Unanswered(self._left)
+        self._unanswered[message] = left
+        written = self._send_publish(
+            0,
+            topic.encode(),
+            payload,
+            retain=retain,
+            info=message,  # type: ignore[arg-type]  # it has what the library calls
+            properties=properties,
+        )
+        if written is MQTTErrorCode.MQTT_ERR_NO_CONN:
+            self._left(message)
+
+    def lose_unanswered(self) -> None:
+        """Give up the messages that the broker does not answer and that were not written."""
+        for message in list(self._unanswered):
+            self._left(message)
+
+    def _left(self, message: "_Unanswered") -> None:
+        if (left := self._unanswered.pop(message, None)) is not None:
+            left()
+
     def hurry(self, seconds: float = math.inf) -> None:
         """Let no round wait for so long, because what the broker has is awaited. Any thread may call it."""
         self._hurried_until = max(self._hurried_until, time.monotonic() + seconds)
@@ -433,6 +465,16 @@ class RoundsClient(paho.Client):
     def _hand_on(self, messages: list[Message]) -> None:
         self._messages += len(messages)
         self._rounds.on_messages(messages)
+
+
+class _Unanswered:
+    """A message that the broker does not answer; the library says when it was written."""
+
+    def __init__(self, left: Callable[["_Unanswered"], None]) -> None:
+        self._left = left
+
+    def _set_as_published(self) -> None:
+        self._left(self)
 
 
 def _waiting(command: int, packet: bytes, *, mid: int, qos: int, info: Any = None) -> Any:

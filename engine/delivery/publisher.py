@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import topics
+from bridge.messages import QoS
 from bridge.output_formats import LeftOut, Unsayable, formatted, left_out_message
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.output_topics import OutputTopics, chosen_topic
@@ -134,7 +135,8 @@ class JobPublisher:
             sent = _Sent(batch, len(payload), output, births)
             self._collect(topic, payload, sent, retain=retain and own_topic is None)
             if own_topic is not None:
-                self._collect(own_topic, payload, _Sent(batch, len(payload), DataflowOutput(), ()), retain=retain)
+                copy = _Sent(batch, len(payload), DataflowOutput(), ())
+                self._collect(own_topic, payload, copy, retain=retain, qos=settings.qos)
 
     def _deliver_lines(self, batch: int, delivery: Delivery, emitted: EmittedEvents, events: pa.RecordBatch) -> None:
         """Have each event sent as one message. They are made when they are sent, because together they are large."""
@@ -176,12 +178,16 @@ class JobPublisher:
         try:
             lines = zip(formatted(settings.format, events), own.of(events), strict=True)
             for number, (line, topic) in enumerate(lines, first):
-                if not isinstance(line, Unsayable) and not isinstance(topic, Unsayable):
+                if isinstance(line, Unsayable):
+                    reason = line.reason
+                elif isinstance(topic, Unsayable):
+                    reason = topic.reason
+                else:
                     waiting += 1
-                    yield PlainMessage(topic, line, done, settings.retain, (*common, ("number", str(number))))
+                    properties = (*common, ("number", str(number)))
+                    yield PlainMessage(topic, line, done, settings.retain, settings.qos, properties)
                     continue
                 if left_out is None:
-                    reason = line.reason if isinstance(line, Unsayable) else topic.reason
                     left_out = LeftOut(1, number, reason, next(event_texts(events.slice(number - first, 1))))
                 else:
                     left_out = replace(left_out, count=left_out.count + 1)
@@ -205,9 +211,9 @@ class JobPublisher:
                 # If it takes several messages, the first counts for all events.
                 births = ()
 
-    def _collect(self, topic: str, payload: bytes, sent: _Sent, *, retain: bool = False) -> None:
+    def _collect(self, topic: str, payload: bytes, sent: _Sent, *, retain: bool = False, qos: QoS = 1) -> None:
         self._count(sent)
-        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent), retain))
+        self._collected.append(PlainMessage(topic, payload, partial(self._confirm, sent), retain, qos))
 
     def _count(self, sent: _Sent) -> None:
         self._unsent[sent.batch] = self._unsent.get(sent.batch, 0) + 1

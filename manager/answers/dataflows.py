@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -46,6 +46,7 @@ class OutputAnswer(Answer):
     format: OutputFormat = EnvelopeOutput()
     """The format of the messages that its document asks for."""
     retain: bool = False
+    qos: Literal[0, 1] = 1
     also_on: str | None = None
     """The topic of these messages, if it is another one. A level in braces is the value of that field."""
     latency_seconds_p50: float | None = None

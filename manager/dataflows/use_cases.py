@@ -157,7 +157,7 @@ def _delivered(row: DataflowRow, sink: str) -> dict[str, Any]:
     settings = OutputSettings.model_validate(written, strict=False)
     chosen = chosen_topic(row.tenant, row.id, sink, settings)
     also_on = None if chosen == topics.output(row.tenant, row.id, sink) else chosen
-    return {"format": settings.format, "retain": settings.retain, "also_on": also_on}
+    return {"format": settings.format, "retain": settings.retain, "qos": settings.qos, "also_on": also_on}
 
 
 def _output_answers(row: DataflowRow, standing: Standing, observations: Observations) -> Iterator[OutputAnswer]:

@@ -289,6 +289,17 @@ class Broker(MqttClient):
         if self.at_once:
             answered("")
 
+    def publish_once(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),
+        answered: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.publish(f"once/{topic}", payload, retain=retain, properties=properties, answered=answered)
+
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -325,7 +336,11 @@ def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
     sender.send(PlainMessage("out", b"2", lambda: done.append(2)))
     sender.work()
     sender.work()
-    assert [1, 2] == done
+    sender.send(PlainMessage("out", b"3", lambda: done.append(3), qos=0))
+    sender.work()
+    sender.work()
+    assert ["out", "out", "once/out"] == [topic for topic, *_ in broker.published]
+    assert [1, 2, 3] == done
 
 
 def test_messages_are_made_as_there_is_room_for_them() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
@@ -272,6 +273,28 @@ def connected(broker: Broker, protocol: MQTTProtocolVersion) -> Iterator[Callabl
     client.start()
     yield client.publish
     client.stop()
+
+
+@PROTOCOLS
+def test_messages_without_an_answer_count_as_taken(broker: Broker, protocol: MQTTProtocolVersion) -> None:
+    """They come in their order with others, and those that a connection loses hold nothing up."""
+    answers: list[str] = []
+    came = SimpleQueue[bytes]()
+    reader = MqttClient(broker.address("braid"), "reads", topics=["out"], on_message=lambda it: came.put(it.payload))
+    sender = MqttClient(broker.address("braid"), "sends", protocol=protocol)
+    sender.publish_once("out", b"lost", answered=answers.append)
+    assert [""] == answers
+    reader.start()
+    sender.start()
+    for number in range(100):
+        publish = sender.publish if number % 2 else sender.publish_once
+        publish("out", b"%d" % number, answered=answers.append)
+    assert [b"%d" % number for number in range(100)] == [came.get(timeout=10.0) for _ in range(100)]
+    until(lambda: len(answers) == 101)
+    sender.stop()
+    assert [""] * 101 == answers
+    assert not sender._client._unanswered
+    reader.stop()
 
 
 @PROTOCOLS

@@ -89,7 +89,7 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
     events = pa.record_batch({"t": [21.5, None, 7.0, None]})
     influx = {"kind": "influx", "measurement": "warm"}
-    plan = set_as(format=influx, topic="ann/warm", retain=True)
+    plan = set_as(format=influx, topic="ann/warm", retain=True, qos=0)
     publishing.publish(3, plan, [EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0, 4),))])
     within = "braid/1/out/ann/e/s"
     first, second, left_out, *envelopes = sent
@@ -103,6 +103,7 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     notice = json.loads(left_out.payload)
     assert (3, 2, 6, {"t": None}) == (notice["batch"], notice["count"], notice["number"], notice["event"])
     assert [first, second] == [message for message in sent if message.retain]
+    assert [first, second] == [message for message in sent if not message.qos]
     for message in sent:
         message.done()
     publishing.settle()
@@ -150,16 +151,20 @@ def test_an_output_has_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("topic", [None, "ann/copies"])
 def test_envelopes_are_retained_on_the_topic_that_was_chosen(topic: str | None) -> None:
-    """With a topic of its own, an output's envelopes leave on both, and that one retains them."""
+    """With a topic of its own, an output's envelopes leave on both, and that one retains them.
+
+    There the broker need not answer; the envelopes on Braid's topic always arrive.
+    """
     sent: list[PlainMessage] = []
     sender = Sender()
     sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
     events = pa.record_batch({"t": [1.0]})
     emitted = EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0),))
-    JobPublisher(sender, run=1, clock=lambda: NOW).publish(3, set_as(topic=topic, retain=True), [emitted])
+    JobPublisher(sender, run=1, clock=lambda: NOW).publish(3, set_as(topic=topic, retain=True, qos=0), [emitted])
     own = "braid/1/out/ann/e/s"
     wanted = [(own, True)] if topic is None else [(own, False), (topic, True)]
     assert [("braid/1/out/ann/d/s", False), *wanted] == [(message.topic, message.retain) for message in sent]
+    assert [1, *[1 if topic == own else 0 for topic, _ in wanted]] == [message.qos for message in sent]
     assert 1 == len({message.payload for message in sent})
 
 
