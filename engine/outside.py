@@ -135,6 +135,19 @@ class Vault:
             )
         return str(content["secret"])
 
+    def sealed(self, secret: str) -> str:
+        """A secret as a text that is kept elsewhere, and read only with the key of this root."""
+        return self._cipher(make=True).encrypt(secret.encode()).decode()
+
+    def unsealed(self, text: str) -> str:
+        """The secret in such a text."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - see above
+
+        try:
+            return self._cipher().decrypt(text).decode()
+        except InvalidToken:
+            raise NoSecret(f"a secret cannot be read with the key in {self._key}; restore that key") from None
+
     @property
     def version(self) -> tuple[int, int]:
         """A value that changes with every change of a secret."""

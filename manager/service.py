@@ -19,6 +19,7 @@ from manager.pipelines.use_cases import Pipelines
 from manager.reconfigurations.use_cases import Reconfigurations
 from manager.savings.use_cases import Bills, Savings
 from manager.sources.use_cases import SourceEvents, Sources
+from manager.sources.webhooks import Webhooks
 from manager.tenants.secrets import Secrets
 from manager.tenants.use_cases import Administration, Sessions
 from manager.use_case import Tools
@@ -51,6 +52,7 @@ class Service:
     source_events: SourceEvents
     sources: Sources
     task_types: TaskTypes
+    webhooks: Webhooks
     wheels: Wheels
 
 

@@ -106,6 +106,9 @@ class OperationKind(StrEnum):
     SCALING_FAILS = "scaling fails"
     PUT_IMAGE = "put image"
     REMOVE_IMAGE = "remove image"
+    MAKE_WEBHOOK = "make webhook"
+    ROTATE_WEBHOOK = "rotate webhook"
+    REVOKE_WEBHOOK = "revoke webhook"
 
 
 class OperationAnswer(Answer):

@@ -1,6 +1,7 @@
-"""Sources: their registration, connections and readers, and the numbering of sent events."""
+"""Sources: their registration, connections and readers, the numbering of sent events, and webhooks."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, Union
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -212,6 +213,77 @@ class SentAnswer(Answer):
 
 class ProducerAnswer(SentAnswer):
     """The progress of a producer at a source; the next number is 0 if it is unknown or forgotten."""
+
+
+class WebhookScheme(StrEnum):
+    """How a service signs what it posts."""
+
+    STANDARD = "standard"
+    """As Standard Webhooks say, in the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`."""
+    GITHUB = "github"
+    """In the header `X-Hub-Signature-256`, with the id of a delivery in `X-GitHub-Delivery`."""
+    STRIPE = "stripe"
+    """In the header `Stripe-Signature`, with the time."""
+    HEX = "hex"
+    """The hexadecimal HMAC-SHA256 of the body, in a header that the webhook names."""
+    BASE64 = "base64"
+    """The same as base64."""
+
+
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+WebhookSecret = Annotated[str, StringConstraints(min_length=16, max_length=1_000, pattern=r"^[\x20-\x7e]+$")]
+
+
+class WebhookForm(Form):
+    """A webhook of a source, as the service signs that posts to it."""
+
+    scheme: WebhookScheme = WebhookScheme.STANDARD
+    header: HeaderName | None = None
+    """The header with the signature; only for the schemes `hex` and `base64`, which need it."""
+    prefix: Annotated[str, StringConstraints(max_length=50, pattern=r"^[\x21-\x7e]*$")] = ""
+    """What the header has before the signature, such as `sha256=`; only for these schemes."""
+    delivery: HeaderName | None = None
+    """The header with the id of a delivery, by which one that is repeated is known; only for these schemes."""
+    secret: WebhookSecret | None = Field(default=None, repr=False)
+    """The secret, if the service has chosen it; otherwise one is made."""
+
+
+class WebhookRotationForm(Form):
+    """A new secret of a webhook."""
+
+    secret: WebhookSecret | None = Field(default=None, repr=False)
+    """The secret, if the service has chosen it; otherwise one is made."""
+    former_hours: Annotated[int, Field(ge=0, le=168)] = 24
+    """For how many hours what is signed with the secret before is taken, too."""
+
+
+class WebhookAnswer(Answer):
+    """A webhook of a source. Its secret is shown only when it is made."""
+
+    source: str
+    url: str
+    """Where the service posts to. It holds a token, and stays the same when the secret is rotated."""
+    scheme: WebhookScheme
+    header: str | None
+    prefix: str
+    delivery: str | None
+    made: datetime
+    former_until: datetime | None
+    """Until when what is signed with the secret before is taken, too."""
+
+
+class NewWebhookAnswer(WebhookAnswer):
+    """A webhook with its new secret, which is shown this once."""
+
+    secret: str = Field(repr=False)
+
+
+class DeliveredAnswer(Answer):
+    """The events of a delivery are in the spool of their source."""
+
+    source: str
+    repeated: bool
+    """Whether this delivery was there already, so that nothing is added."""
 
 
 class Stopped(Answer):

@@ -7,7 +7,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from pydantic import BaseModel
 
 from manager.answers.base import Page
-from manager.client import requests
+from manager.client import requests, webhooks
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.connection import ServiceConnection
 from manager.client.errors import Request
@@ -105,6 +105,10 @@ class _Methods:
     set_visibility = _Sends(requests.set_visibility)
     declare_fields = _Sends(requests.declare_fields)
     revoke_source = _Sends(requests.revoke_source)
+    make_webhook = _Sends(webhooks.make_webhook)
+    rotate_webhook = _Sends(webhooks.rotate_webhook)
+    webhook = _Sends(webhooks.webhook)
+    revoke_webhook = _Sends(webhooks.revoke_webhook)
     task_types = _Lists(requests.task_types)
     dead_letters = _Lists(requests.dead_letters)
     dead_letter_groups = _Lists(requests.dead_letter_groups)

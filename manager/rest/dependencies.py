@@ -46,6 +46,7 @@ from manager.problem import (
 from manager.service import Service
 from manager.use_case import Caller, Paging
 
+T = TypeVar("T")
 COOKIE = "braid-session"
 SESSION_LIFE = 8 * 60 * 60
 """The seconds that a session lasts."""
@@ -202,13 +203,23 @@ def _caller(request: Request, look_up: _CallerLookup) -> Caller:
 
 def let_in(request: Request, look_up: Callable[[], Caller]) -> Caller:
     """The caller, whose request is counted; `TooManyRequests` where it, or wrong keys of its address, come too fast."""
+    return counted(request, looked_up(request, look_up))
+
+
+def looked_up(request: Request, look_up: Callable[[], T]) -> T:
+    """What is looked up; what nobody is let in by counts as a wrong key of the address."""
     rates: RequestRates = request.app.state.rates
     try:
-        caller = look_up()
+        return look_up()
     except Unauthenticated:
         if request.client is not None:
             rates.count_wrong_key(request.client.host)
         raise
+
+
+def counted(request: Request, caller: Caller) -> Caller:
+    """The caller, whose request is counted; `TooManyRequests` where its requests come too fast."""
+    rates: RequestRates = request.app.state.rates
     if caller.tenant is not None and caller.requests_per_minute is not None:
         rates.take(caller.tenant, caller.requests_per_minute)
     return caller
@@ -366,6 +377,18 @@ async def events(
     return SentEvents(body=sent, media_type=_kind(request))
 
 
+async def signed_events(request: Request) -> bytes:
+    """The body of a request with events, byte by byte as it was signed."""
+    return await _received(request, _MOST_EVENT_BYTES)
+
+
+def opened_events(request: Request, signed: bytes) -> SentEvents:
+    """The events in a signed body, which may be compressed."""
+    kind = _checked_kind(request, KINDS_OF_EVENTS)
+    is_zipped = _is_zipped(request, KINDS_OF_EVENTS, unzips=True)
+    return SentEvents(body=_unzipped(signed, _MOST_EVENT_BYTES) if is_zipped else signed, media_type=kind)
+
+
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
     """Make the dependency that parses a form."""
 
@@ -394,27 +417,51 @@ async def _parse(request: Request, model: type[F], most: int) -> F:
 
 
 async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,), *, unzips: bool = False) -> bytes:
-    if _kind(request) not in kinds:
-        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
+    _checked_kind(request, kinds)
+    is_zipped = _is_zipped(request, kinds, unzips=unzips)
+    sent = await _received(request, most)
+    return _unzipped(sent, most) if is_zipped else sent
+
+
+def _is_zipped(request: Request, kinds: Sequence[str], *, unzips: bool) -> bool:
+    """Whether the body is compressed; refused if it is in a way that is not read."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
-    unzipping = zlib.decompressobj(_GZIP) if unzips and coding == "gzip" else None
-    if coding != "identity" and unzipping is None:
+    if coding != "identity" and not (unzips and coding == "gzip"):
         raise UnsupportedMediaType("Content-Encoding", coding, kinds)
+    return coding != "identity"
+
+
+async def _received(request: Request, most: int) -> bytes:
+    """The body as it was sent."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most:
         raise TooLarge(most)
     whole = bytearray()
+    async for part in request.stream():
+        whole += part
+        if len(whole) > most:
+            raise TooLarge(most)
+    return bytes(whole)
+
+
+def _unzipped(sent: bytes, most: int) -> bytes:
+    unzipping = zlib.decompressobj(_GZIP)
     try:
-        async for part in request.stream():
-            # No more than one byte beyond the limit, whatever a part grows to.
-            whole += part if unzipping is None else unzipping.decompress(part, most + 1 - len(whole))
-            if len(whole) > most:
-                raise TooLarge(most)
+        # No more than one byte beyond the limit, whatever it grows to.
+        whole = unzipping.decompress(sent, most + 1)
     except zlib.error as error:
         raise _not_gzip(str(error)) from None
-    if unzipping is not None and (not unzipping.eof or unzipping.unused_data):
+    if len(whole) > most:
+        raise TooLarge(most)
+    if not unzipping.eof or unzipping.unused_data:
         raise _not_gzip("it ends too early, or something follows it")
-    return bytes(whole)
+    return whole
+
+
+def _checked_kind(request: Request, kinds: Sequence[str]) -> str:
+    if (kind := _kind(request)) not in kinds:
+        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
+    return kind
 
 
 def _not_gzip(why: str) -> InvalidRequest:

@@ -1,6 +1,7 @@
-"""The commands about sources: list, show, propose, register, set their visibility, revoke."""
+"""The commands about sources: list, show, propose, register, set their visibility, revoke; and their webhooks."""
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -9,7 +10,17 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from dags import Visibility
-from manager.answers.sources import LinkAnswer, ProposalForm, SchemaForm, SourceAnswer, VisibilityForm
+from manager.answers.sources import (
+    LinkAnswer,
+    NewWebhookAnswer,
+    ProposalForm,
+    SchemaForm,
+    SourceAnswer,
+    VisibilityForm,
+    WebhookForm,
+    WebhookRotationForm,
+    WebhookScheme,
+)
 from manager.cli import (
     File,
     Shown,
@@ -153,3 +164,60 @@ def revoke(client: Client, name: Name) -> Shown:
     """Revoke a source, and remove every dataflow that reads it."""
     stopped = client.revoke_source(name)
     return Shown(data=stopped, text=f"{name} is revoked; {counted(stopped.dataflows, 'dataflow')} removed")
+
+
+Secret = Annotated[
+    bool, typer.Option("--secret", help="Read the secret from standard input, as the service shows it; else make one.")
+]
+
+
+@app.command()
+@client_command
+def webhook(  # noqa: PLR0913 - each is an option
+    client: Client,
+    name: Name,
+    *,
+    scheme: Annotated[WebhookScheme, typer.Option(help="How the service signs.")] = WebhookScheme.STANDARD,
+    header: Annotated[str | None, typer.Option(help="The header with the signature, for hex and base64.")] = None,
+    prefix: Annotated[str, typer.Option(help="What stands before the signature in that header.")] = "",
+    delivery: Annotated[str | None, typer.Option(help="The header with the id of a delivery, likewise.")] = None,
+    secret: Secret = False,
+) -> Shown:
+    """Make a webhook of a source, and print its URL and its secret, which is shown this once."""
+    form = fill_form(
+        WebhookForm, scheme=scheme, header=header, prefix=prefix, delivery=delivery, secret=_read_secret(secret=secret)
+    )
+    return _shown(client.make_webhook(name, form))
+
+
+@app.command()
+@client_command
+def rotate_webhook(
+    client: Client,
+    name: Name,
+    *,
+    former_hours: Annotated[
+        int, typer.Option(min=0, max=168, help="For how many hours the secret before counts, too.")
+    ] = 24,
+    secret: Secret = False,
+) -> Shown:
+    """Give a webhook another secret, and print it, which is shown this once. The URL stays."""
+    form = fill_form(WebhookRotationForm, former_hours=former_hours, secret=_read_secret(secret=secret))
+    return _shown(client.rotate_webhook(name, form))
+
+
+@app.command()
+@client_command
+def revoke_webhook(client: Client, name: Name) -> Shown:
+    """Revoke the webhook of a source; nothing more is taken at its URL."""
+    answer = client.revoke_webhook(name)
+    return Shown(data=answer, text=f"the webhook of {answer.source} is revoked")
+
+
+def _read_secret(*, secret: bool) -> str | None:
+    return sys.stdin.readline().rstrip("\r\n") if secret else None
+
+
+def _shown(made: NewWebhookAnswer) -> Shown:
+    until = f"the secret before counts until {moment(made.former_until)}" if made.former_until else ""
+    return Shown(data=made, text=lines(f"url     {made.url}", f"secret  {made.secret}", until))

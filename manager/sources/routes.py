@@ -1,12 +1,15 @@
-"""Routes of sources: register, list, show, open to others, revoke; and of events that callers send to them."""
+"""Routes of sources: register, list, show, open to others, revoke; of events that callers send, and of webhooks."""
 
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from dags.message_formats import MEDIA_TYPES
 from manager.answers.base import Page
 from manager.answers.sources import (
+    DeliveredAnswer,
+    NewWebhookAnswer,
     ProducerAnswer,
     ProducerName,
     ProposalAnswer,
@@ -18,6 +21,9 @@ from manager.answers.sources import (
     SourceForm,
     Stopped,
     VisibilityForm,
+    WebhookAnswer,
+    WebhookForm,
+    WebhookRotationForm,
 )
 from manager.problem import (
     Conflict,
@@ -29,9 +35,24 @@ from manager.problem import (
     TooLarge,
     UnsupportedMediaType,
 )
-from manager.rest.dependencies import DryRun, Named, SentEvents, TheCaller, ThePage, TheService, events, form
+from manager.rest.dependencies import (
+    DryRun,
+    Named,
+    SentEvents,
+    Text,
+    TheCaller,
+    ThePage,
+    TheService,
+    counted,
+    events,
+    form,
+    looked_up,
+    opened_events,
+    signed_events,
+)
 from manager.rest.examples import EVENT_LINES, EVENT_ROWS, SENT_EVENTS
 from manager.rest.openapi import documented
+from manager.sources.webhooks import WebhookDelivery
 
 router = APIRouter(prefix="/v1", tags=["sources"])
 
@@ -164,3 +185,88 @@ def producer(
 ) -> ProducerAnswer:
     """Show the number that comes next from a producer."""
     return service.source_events.producer(caller, name, producer)
+
+
+webhooks_router = APIRouter(prefix="/v1", tags=["sources"])
+
+
+@webhooks_router.post(
+    "/sources/{name}/webhook",
+    **documented(Conflict, Forbidden, NotFound, StateNotReady, body=WebhookForm, status=201),
+)
+def make_webhook(
+    request: Request,
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[WebhookForm, Depends(form(WebhookForm))],
+) -> NewWebhookAnswer:
+    """Make a webhook of a source, for services that cannot send an API key. Its secret is shown this once."""
+    return service.webhooks.make(caller, name, sent, base=str(request.base_url))
+
+
+@webhooks_router.post(
+    "/sources/{name}/webhook/rotate",
+    **documented(Conflict, Forbidden, NotFound, StateNotReady, body=WebhookRotationForm),
+)
+def rotate_webhook(
+    request: Request,
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[WebhookRotationForm, Depends(form(WebhookRotationForm))],
+) -> NewWebhookAnswer:
+    """Give a webhook another secret, which is shown this once. The one before counts for a day, or as long as sent."""
+    return service.webhooks.rotate(caller, name, sent, base=str(request.base_url))
+
+
+@webhooks_router.get("/sources/{name}/webhook", **documented(Conflict, Forbidden, NotFound, StateNotReady))
+def webhook(request: Request, service: TheService, caller: TheCaller, name: Named) -> WebhookAnswer:
+    """Show the webhook of a source, without its secret."""
+    return service.webhooks.get(caller, name, base=str(request.base_url))
+
+
+@webhooks_router.delete("/sources/{name}/webhook", **documented(Conflict, Forbidden, NotFound, StateNotReady))
+def revoke_webhook(request: Request, service: TheService, caller: TheCaller, name: Named) -> WebhookAnswer:
+    """Take the webhook of a source away. Nothing more is taken at its URL."""
+    return service.webhooks.revoke(caller, name, base=str(request.base_url))
+
+
+HookToken = Annotated[Text, Path(description="What the URL of the webhook ends with.")]
+
+
+# Not async: looking up a webhook blocks, as below.
+def _known_hook(request: Request, service: TheService, token: HookToken) -> str:
+    """The token of a webhook. Of what is sent to another one nothing is read."""
+    looked_up(request, partial(service.webhooks.check_known, token))
+    return token
+
+
+async def _signed(request: Request, token: Annotated[str, Depends(_known_hook)]) -> bytes:  # noqa: ARG001 - it is read only for a known webhook
+    return await signed_events(request)
+
+
+def _verified(
+    request: Request, service: TheService, token: HookToken, signed: Annotated[bytes, Depends(_signed)]
+) -> tuple[WebhookDelivery, SentEvents]:
+    """What a service has posted; refused if it is not signed, and counted as a request of the source's owner."""
+    delivery = looked_up(request, partial(service.webhooks.verified, token, request.headers, signed))
+    counted(request, delivery.caller)
+    return delivery, opened_events(request, signed)
+
+
+@webhooks_router.post(
+    "/hooks/{token}",
+    **documented(Conflict, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType),
+    openapi_extra=_EVENTS,
+)
+def deliver(
+    service: TheService, sent: Annotated[tuple[WebhookDelivery, SentEvents], Depends(_verified)]
+) -> DeliveredAnswer:
+    """Take what a service posts to a webhook. Answered once the events are in the spool of the source.
+
+    It needs no API key, but the signature that the webhook asks for. A delivery whose id has come before adds nothing.
+    Bodies are those of `/v1/sources/{name}/events`.
+    """
+    delivery, posted = sent
+    return service.webhooks.take(delivery, posted.body, media_type=posted.media_type)

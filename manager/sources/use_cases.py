@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlmodel import Session, col
 
 from bridge.formats.decoders import decoder
@@ -64,7 +64,7 @@ from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.sources.events import EventSender, Gap, events_of
 from manager.sources.inference import inferred, samples_in
-from manager.store.tables import SourceRow, TenantRow
+from manager.store.tables import SourceRow, TenantRow, WebhookDeliveryRow, WebhookRow
 from manager.tenants.broker_access import UnfitName, check_source_topic
 from manager.tenants.quotas import Holding, check_another, check_generated
 from manager.use_case import Base, Caller, Paging, by_name, tenant_row
@@ -266,6 +266,7 @@ class Sources(Base):
             row = _source_row(session, source)
             _take_away(session, draft, dataflows)
             session.delete(row)
+            forget_webhook(session, source)
             draft.forget(source)
             write_down(session, draft, OperationKind.REVOKE, who=caller.who, subject=source, begun=begun)
         self._tools.access_changed()
@@ -399,6 +400,13 @@ def _source_row(session: Session, source: str) -> SourceRow:
     if row is None:
         raise NotFound("source", source)
     return row
+
+
+def forget_webhook(session: Session, source: str) -> None:
+    """Take the webhook of a source away, with what it remembers."""
+    tokens = select(col(WebhookRow.token)).where(col(WebhookRow.source) == source)
+    session.execute(delete(WebhookDeliveryRow).where(col(WebhookDeliveryRow.token).in_(tokens)))
+    session.execute(delete(WebhookRow).where(col(WebhookRow.source) == source))
 
 
 def _readers(state: CommittedState, source: str) -> list[str]:

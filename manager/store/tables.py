@@ -104,6 +104,33 @@ class SourceRow(SQLModel, table=True):
     """The time since when it is public; None if it is not."""
 
 
+class WebhookRow(SQLModel, table=True):
+    """The webhook of a source, deleted with the source."""
+
+    __tablename__ = "webhook"
+    token: str = Field(primary_key=True)
+    """The last part of its path, which nobody guesses."""
+    source: str = Field(unique=True)
+    form: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+    """How the service signs, without a secret."""
+    secret: str = Field(sa_column=Column(Text, nullable=False))
+    """Encrypted by the vault."""
+    former: str | None = Field(default=None, sa_column=Column(Text))
+    """The secret before, likewise."""
+    former_until: float | None = None
+    made: float
+
+
+class WebhookDeliveryRow(SQLModel, table=True):
+    """A delivery that a webhook has taken. The newest of each webhook are kept."""
+
+    __tablename__ = "webhook_delivery"
+    token: str = Field(primary_key=True)
+    delivery: str = Field(primary_key=True)
+    """The digest of its id."""
+    at: float
+
+
 class ImageRow(SQLModel, table=True):
     """A registered image."""
 

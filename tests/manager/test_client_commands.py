@@ -39,6 +39,7 @@ from tests.manager.client.samples import (
     SOURCE,
     SUBMITTED,
     TENANT,
+    WEBHOOK,
     WHEEL,
 )
 from tests.manager.client.scripted_service import KEY, event, lines, ok, page, refusal
@@ -51,6 +52,7 @@ QUEUED = RECONFIGURATION | {
     "state": "waiting",
     "queue": {"place": 3, "behind": ["5"], "behind_others": 2, "behind_moves": True},
 }
+_HOOKED = WEBHOOK | {"secret": "s" * 64}
 _UNREAD = SOURCE | {"dataflows": 0, "received": None}
 _DECLARED = {"source": SOURCE, "going_on": 1, "dependent": [{"dataflow": "d1", "why": ["no field g"]}]}
 _GAVE_UP = DETAIL | {
@@ -312,6 +314,27 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["PUT /v1/sources/city/visibility"],
         {"dataflows": 2},
         ["city is named; 2 dataflows removed"],
+    ),
+    (
+        "sources webhook city --scheme hex --header X-Sum",
+        [ok(_HOOKED)],
+        ["POST /v1/sources/city/webhook"],
+        _HOOKED,
+        ["url     http://service.example/v1/hooks/token", "secret  ssss"],
+    ),
+    (
+        "sources rotate-webhook city --former-hours 1",
+        [ok(_HOOKED | {"former_until": AT})],
+        ["POST /v1/sources/city/webhook/rotate"],
+        _HOOKED | {"former_until": AT},
+        ["the secret before counts until 2026-01-02"],
+    ),
+    (
+        "sources revoke-webhook city",
+        [ok(WEBHOOK)],
+        ["DELETE /v1/sources/city/webhook"],
+        WEBHOOK,
+        ["the webhook of school:city is revoked"],
     ),
     ("sources revoke city", [ok({"dataflows": 2})], ["DELETE /v1/sources/city"], {"dataflows": 2}, ["city is revoked"]),
     (

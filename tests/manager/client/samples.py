@@ -150,6 +150,16 @@ TASK_TYPE = {
     "state": "key",
     "config": {"type": "object"},
 }
+WEBHOOK = {
+    "source": "school:city",
+    "url": "http://service.example/v1/hooks/token",
+    "scheme": "github",
+    "header": None,
+    "prefix": "",
+    "delivery": None,
+    "made": AT,
+    "former_until": None,
+}
 SOURCE = {
     "name": "city",
     "owner": "school",

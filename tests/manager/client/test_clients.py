@@ -19,7 +19,14 @@ from manager.answers.dataflows import Stop
 from manager.answers.jobs import ImageForm, PlacementPlanForm
 from manager.answers.pipelines import ReplanForm
 from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.answers.sources import ProposalForm, SchemaForm, SourceForm, VisibilityForm
+from manager.answers.sources import (
+    ProposalForm,
+    SchemaForm,
+    SourceForm,
+    VisibilityForm,
+    WebhookForm,
+    WebhookRotationForm,
+)
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
 from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
 from manager.client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
@@ -64,6 +71,7 @@ from tests.manager.client.samples import (
     SUBMITTED,
     TASK_TYPE,
     TENANT,
+    WEBHOOK,
     WHEEL,
 )
 from tests.manager.client.scripted_service import (
@@ -157,6 +165,24 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         PROPOSAL,
     ),
     ("revoke_source", ("city",), "DELETE", "/v1/sources/city", None, {"dataflows": 2}),
+    (
+        "make_webhook",
+        ("city", WebhookForm(scheme="github")),
+        "POST",
+        "/v1/sources/city/webhook",
+        {"scheme": "github", "prefix": ""},
+        WEBHOOK | {"secret": "s" * 64},
+    ),
+    (
+        "rotate_webhook",
+        ("city", WebhookRotationForm(former_hours=0)),
+        "POST",
+        "/v1/sources/city/webhook/rotate",
+        {"former_hours": 0},
+        WEBHOOK | {"secret": "s" * 64},
+    ),
+    ("webhook", ("city",), "GET", "/v1/sources/city/webhook", None, WEBHOOK),
+    ("revoke_webhook", ("city",), "DELETE", "/v1/sources/city/webhook", None, WEBHOOK),
     (
         "set_visibility",
         ("city", VisibilityForm(visibility="public")),

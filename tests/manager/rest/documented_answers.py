@@ -5,6 +5,7 @@ nobody knows, a body that is too large or no JSON, a service that waits or is br
 beside it, by the code of its problem.
 """
 
+import hmac
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from manager.rest import examples
 from manager.rest.dependencies import MOST_FORM_BYTES, OCTETS
 from manager.rest.examples import MODULE_FORM, SENT_EVENTS
 from tests.engine.code.publication import wheel
-from tests.manager.rest.town import NEEDED, UNNEEDED, USED
+from tests.manager.rest.town import HOOK_HEADER, HOOK_SECRET, NEEDED, UNNEEDED, USED
 
 KEYS_OF = {"the key of ann": "ann", "the key of hasty": "hasty"}
 """In a body; what sends it puts the key there."""
@@ -90,6 +91,13 @@ def digest_of(content: bytes) -> str:
 
 def _send(who: str, content: bytes) -> Ask:
     return Ask(who=who, path=f"/v1/wheels/{digest_of(content)}", body=content, headers={"Content-Type": OCTETS})
+
+
+def _posted(token: str) -> Ask:
+    """What a service posts to a webhook that is made as `town` makes them."""
+    body = json.dumps(SENT_EVENTS)
+    signature = hmac.digest(HOOK_SECRET.encode(), body.encode(), "sha256").hex()
+    return Ask(who=None, path=f"/v1/hooks/{token}", body=body.encode(), headers={HOOK_HEADER: signature})
 
 
 def _operators(path: str) -> Route:
@@ -268,6 +276,55 @@ ROUTES: dict[str, Route] = {
             "not-found": _ask("ann", "/v1/sources/street/events", SENT_EVENTS),
             "not-taken": _ask("bob", "/v1/sources/quiet/events", SENT_EVENTS),
             "quota-exceeded": _ask("operator", "/v1/sources/city:street/events", SENT_EVENTS),
+        },
+        waits=True,
+    ),
+    "make_webhook": Route(
+        well=_ask("city", "/v1/sources/hookless/webhook", {"scheme": "github"}),
+        own={
+            "conflict": _ask("city", "/v1/sources/spare/webhook", {}),
+            "forbidden": _ask("ann", "/v1/sources/city:street/webhook", {}),
+            "not-found": _ask("ann", "/v1/sources/street/webhook", {}),
+        },
+        waits=True,
+    ),
+    "rotate_webhook": Route(
+        well=_ask("city", "/v1/sources/street/webhook/rotate", {}),
+        own={
+            "conflict": _ask("city", "/v1/sources/ticks/webhook/rotate", {}),
+            "forbidden": _ask("ann", "/v1/sources/city:street/webhook/rotate", {}),
+            "not-found": _ask("ann", "/v1/sources/street/webhook/rotate", {}),
+        },
+        waits=True,
+    ),
+    "webhook": Route(
+        well=_ask("city", "/v1/sources/street/webhook"),
+        own={
+            "conflict": _ask("city", "/v1/sources/ticks/webhook"),
+            "forbidden": _ask("ann", "/v1/sources/city:street/webhook"),
+            "not-found": _ask("ann", "/v1/sources/street/webhook"),
+        },
+        waits=True,
+    ),
+    "revoke_webhook": Route(
+        well=_ask("city", "/v1/sources/spare/webhook"),
+        own={
+            "conflict": _ask("city", "/v1/sources/ticks/webhook"),
+            "forbidden": _ask("ann", "/v1/sources/city:street/webhook"),
+            "not-found": _ask("ann", "/v1/sources/street/webhook"),
+        },
+        waits=True,
+    ),
+    "deliver": Route(
+        well=_posted("{streets_hook}"),
+        own={
+            "unauthenticated": _ask(None, "/v1/hooks/{streets_hook}", SENT_EVENTS),
+            "too-many-requests": _posted("{hastys_hook}"),
+            "conflict": _posted("{spares_hook}"),
+            "not-taken": _posted("{bobs_hook}"),
+            "quota-exceeded": _posted("{poors_hook}"),
+            "database-away": replace(_posted("{streets_hook}"), when="away"),
+            "unexpected": replace(_posted("{streets_hook}"), when="broken"),
         },
         waits=True,
     ),
@@ -603,7 +660,7 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
     if well.body is not None:
         most = MOST_DOCUMENT_BYTES if route.is_document else route.most
         yield "too-large", replace(well, body=b" " * (most + 1))
-        yield "unsupported-media-type", replace(well, headers={"Content-Type": "text/plain"})
+        yield "unsupported-media-type", replace(well, headers={**well.headers, "Content-Type": "text/plain"})
     if route.is_document:
         yield "invalid-dataflow", replace(well, body={})
     yield from route.own.items()

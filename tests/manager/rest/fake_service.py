@@ -99,6 +99,7 @@ from manager.rest.examples import example
 from manager.savings.use_cases import Bills, Savings
 from manager.service import Service
 from manager.sources.use_cases import SourceEvents, Sources
+from manager.sources.webhooks import Webhooks
 from manager.tenants.secrets import Secrets
 from manager.tenants.use_cases import Administration, Sessions, matches, new_key, parse_key
 from manager.use_case import Caller, Paging, Tools
@@ -153,6 +154,7 @@ class FakeService:
             sessions=Sessions(_NO_TOOLS),
             source_events=SourceEvents(_NO_TOOLS),
             task_types=TaskTypes(_NO_TOOLS),
+            webhooks=Webhooks(_NO_TOOLS),
             wheels=Wheels(_NO_TOOLS),
         )
 

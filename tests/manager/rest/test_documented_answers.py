@@ -106,6 +106,7 @@ def _enter(town: Town, folder: Path, situation: str) -> None:
         case "broken":
             with town.tools.store.write() as session:
                 session.execute(text("DROP TABLE api_key"))
+                session.execute(text("DROP TABLE webhook"))
 
 
 def _leave(town: Town, folder: Path, situation: str) -> None:

@@ -19,7 +19,7 @@ from engine.outside import Vault
 from manager.answers.dataflows import Stop
 from manager.answers.jobs import ImageForm
 from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SourceForm
+from manager.answers.sources import SourceForm, WebhookForm
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.transitions import Phase, TransitionEvent
@@ -55,6 +55,8 @@ OWN: dict[str, Any] = examples.DOCUMENT | {
 SCRIPT = "def process(event):\n    return event if event['temperature'] > 0 else None\n"
 """The code that the city has published, as version 1 of the module `script`."""
 POOR = Quota(dataflows=1, tasks=4, submits_per_minute=0, wheel_bytes=0)
+HOOK_HEADER, HOOK_SECRET = "X-Signature", "a-secret-of-the-town"
+"""How services sign that post to its webhooks."""
 NEEDED, UNNEEDED = wheel("needed"), wheel("unneeded")
 """The wheels that the city has sent; its module `needy` requires the first one."""
 
@@ -94,18 +96,25 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
             service.administration.admit(operator, TenantForm(name=tenant))
             keys[tenant] = service.administration.make_key(operator, KeyForm(tenant=tenant)).key
         callers = {name: service.administration.caller(each) for name, each in keys.items()}
-        for name in ("street", "spare"):
+        for name in ("street", "spare", "hookless"):
             form = examples.BODIES["SourceForm"] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
             service.sources.register(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
         quiet = examples.BODIES["SourceForm"] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
+        for name in ("poor", "hasty"):
+            posted = {
+                "name": "posted",
+                "connection": {"kind": "topic", "topic": f"{name}/posted"},
+                "visibility": "public",
+            }
+            service.sources.register(callers[name], SourceForm.model_validate(posted | {"schema": quiet["schema"]}))
         ticks = {"name": "ticks", "connection": {"kind": "timer", "seconds": 60.0}}
         service.sources.register(callers["city"], SourceForm.model_validate(ticks))
         service.images.put(operator, "gpu", ImageForm(tags=frozenset({"gpu"})))
         _modules(service, callers)
-        places = _dataflows(service, callers)
+        places = _dataflows(service, callers) | _webhooks(service, callers)
         places |= _reconfigurations(service, made.tools, callers, places)
         service.administration.set_quota(
             operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0, wheel_bytes=0)
@@ -116,8 +125,8 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         looks.callback(sender.stop)
         with committer.looking() as state:
             Spools(broker, state.sources["city:street"].supplied.stream)
-        for _ in range(MOST_REQUESTS_OF_ONE):
-            looks.enter_context(sender.admitted("operator"))
+        for who in ("operator", "poor") * MOST_REQUESTS_OF_ONE:
+            looks.enter_context(sender.admitted(who))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
         places["operators_key"] = _id(made.key)
@@ -150,12 +159,29 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     places["poors"] = service.dataflows.submit(callers["poor"], planned).id
     service.dataflows.submit(callers["bob"], raw)
     service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
+    service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"poor:posted"))
     service.dataflows.submit(ann, other, idempotency_key=USED)
     (bundleed,) = service.bundles.submit(ann, b'{"documents": [%b]}' % other, idempotency_key=USED).dataflows
     service.dataflows.remove(ann, bundleed.id, Stop.NOW)
     service.dataflows.remove(ann, places["removed"], Stop.NOW)
     service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places
+
+
+def _webhooks(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
+    """Webhooks of sources that are read, of one that nobody reads, and of one without a spool."""
+    form = WebhookForm.model_validate({"scheme": "hex", "header": HOOK_HEADER, "secret": HOOK_SECRET})
+    hooked = {
+        "streets_hook": ("city", "street"),
+        "spares_hook": ("city", "spare"),
+        "bobs_hook": ("bob", "quiet"),
+        "poors_hook": ("poor", "posted"),
+        "hastys_hook": ("hasty", "posted"),
+    }
+    return {
+        place: service.webhooks.make(callers[owner], source, form, base="").url.rpartition("/")[2]
+        for place, (owner, source) in hooked.items()
+    }
 
 
 def _modules(service: Service, callers: dict[str, Caller]) -> None:
