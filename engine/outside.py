@@ -167,6 +167,7 @@ class Vault:
         from cryptography.fernet import Fernet  # noqa: PLC0415 - see above
 
         if make and not self._key.exists():
+            make_folder(self._key.parent)
             link_whole(self._key, Fernet.generate_key(), mode=0o600)
         try:
             return Fernet(self._key.read_bytes())
