@@ -29,16 +29,16 @@ from engine.plan import Slot
 from engine.records.state import Staged
 
 elsewhere_ns = 0
-"""The CPU used so far by processes that worked for tasks of this one."""
+"""The CPU used so far by processes that worked for tasks of this one, and the time for which tasks held up a batch."""
 
 
 def task_cpu_ns() -> int:
-    """The CPU used so far by this thread and by processes that worked for its tasks."""
+    """The CPU used so far by this thread and by processes that worked for its tasks, and what counts as such."""
     return time.thread_time_ns() + elsewhere_ns
 
 
 def count_elsewhere(nanoseconds: int) -> None:
-    """Count what another process used for the running task."""
+    """Count what another process used for the running task, or for how long the whole batch waited for the task."""
     global elsewhere_ns  # noqa: PLW0603 - a worker has one thread that runs tasks, and so one clock
     elsewhere_ns += nanoseconds
 

@@ -5,17 +5,18 @@ outside has a name that the repeated run uses again, and that no other event eve
 stream and position, which are the same in every batch and job. The name of an event that a task takes is that of the
 raw event that caused it, and its place among those that the task takes for this cause.
 
-A call that raises must not have written anything: its events are retried in smaller calls.
+A call that raises must not have written anything: its events are retried in smaller calls. A behaviour that writes each
+event by itself returns those that it refuses instead.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import PortEmission
+from engine.behaviour import PortEmission, Refusal
 from engine.event_streams import Numbers
 from engine.records.state import Staged
 
@@ -112,7 +113,15 @@ class OutsideUnreachable(RuntimeError):
     """A system outside is unreachable. No event is at fault, so all that are left are parked without a try."""
 
 
-Act: TypeAlias = Callable[[str, pa.RecordBatch, Staged, EventNames], Mapping[str, PortEmission]]
+class PartlyWritten(NamedTuple):
+    """The emissions of a call, and the events that were not written."""
+
+    emissions: Mapping[str, PortEmission]
+    refusals: Sequence[Refusal]
+    """The events that were not written, in order."""
+
+
+Act: TypeAlias = Callable[[str, pa.RecordBatch, Staged, EventNames], Mapping[str, PortEmission] | PartlyWritten]
 """Like a `Behaviour`, but also takes the names of the events."""
 
 
@@ -128,4 +137,5 @@ class ActingBehaviour:
         """The emissions for an empty batch, which has no names."""
         if len(events):
             raise TypeError("an acting behaviour needs the names of its events; call its `act`")
-        return self.act(port, events, state, names_of(0, Origins(), np.empty(0, np.int64)))
+        outcome = self.act(port, events, state, names_of(0, Origins(), np.empty(0, np.int64)))
+        return outcome.emissions if isinstance(outcome, PartlyWritten) else outcome

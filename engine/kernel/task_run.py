@@ -27,7 +27,15 @@ from engine.event_streams import EventStream, Numbers, PortRun, joined, without_
 from engine.kernel.task_bounds import Allowance, BeyondBound, StateBound, StateFull, check_sizes
 from engine.records.record import CodeTraceback, Dead
 from engine.records.state import Staged
-from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
+from engine.side_effect import (
+    NOWHERE,
+    ActingBehaviour,
+    EventNames,
+    Origins,
+    OutsideUnreachable,
+    PartlyWritten,
+    names_of,
+)
 
 
 class InvalidEmission(ValueError):
@@ -299,7 +307,11 @@ class TaskRun:
             return {"out": emission}
         if isinstance(self.behaviour, ActingBehaviour) and self._names is not None:
             names = self._names.between(at, at + len(run.stream))
-            return self.behaviour.act(run.port, run.stream.rows, self.state, names)
+            outcome = self.behaviour.act(run.port, run.stream.rows, self.state, names)
+            if not isinstance(outcome, PartlyWritten):
+                return outcome
+            refused += [Reason(at + refusal.at, sound(refusal.reason)) for refusal in outcome.refusals]
+            return outcome.emissions
         return self.behaviour(run.port, run.stream.rows, self.state)
 
     def _caused(self, port: str, emission: PortEmission, taken: EventStream) -> EventStream:

@@ -1,12 +1,20 @@
-"""Tasks that write to or read from the outside world: tables, files, blobs, topics.
+"""Tasks that write to or read from the outside world: tables, files, blobs, topics, webhooks.
 
 Each works on a secret with a URL, or on a place among the files that the hosts keep for the tenant. A task that writes
 passes each event on with a receipt that names the place. None of them is ever shared.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    Discriminator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from dags import (
     Config,
@@ -14,6 +22,7 @@ from dags import (
     Emission,
     FieldFates,
     Kind,
+    Outside,
     Place,
     Read,
     Schema,
@@ -205,6 +214,92 @@ MQTT_PUBLISH = TaskType(
     name="mqtt_publish",
     summary="Publishes each event as JSON on the topic of one of the tenant's own sources.",
     config=MqttPublishConfig,
+    output_schema=_with_receipt,
+    effect=Effect.WRITES_OUTSIDE,
+)
+
+
+_OWN_HEADERS = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "idempotency-key",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "webhook-id",
+        "webhook-signature",
+        "webhook-timestamp",
+    }
+)
+"""The headers that the task sets, or that would change how a request is read."""
+_HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+_HeaderText = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[\x20-\x7e]*$")]
+
+
+def _is_secret(value: Any) -> str:
+    return "a secret" if isinstance(value, dict | Secret) else "a text"
+
+
+class WebhookConfig(Config):
+    """Where each event is posted to, and how."""
+
+    url: Annotated[
+        Annotated[Secret, Tag("a secret")]
+        | Annotated[str, StringConstraints(max_length=2_000, pattern=r"^https?://[^\s]+$"), Tag("a text")],
+        Discriminator(_is_secret),
+        Field(description="The URL of the receiver, or a secret with it."),
+    ]
+    signing: Secret | None = None
+    """The secret that requests are signed with, as Standard Webhooks say; by default they are not signed."""
+    order_by: tuple[str, ...] = ()
+    """The fields of the key. Of each key one event is posted after the other; by default all are."""
+    method: Literal["POST", "PUT", "PATCH"] = "POST"
+    headers: Annotated[
+        dict[
+            _HeaderName,
+            Annotated[
+                Annotated[Secret, Tag("a secret")] | Annotated[_HeaderText, Tag("a text")], Discriminator(_is_secret)
+            ],
+        ],
+        Field(max_length=20, description="Further headers, each with a text or a secret."),
+    ] = Field(default={})
+    timeout: Annotated[float, Field(ge=0.1, le=3.0)] = 2.0
+    """The seconds that the receiver has to answer."""
+    _outside: Outside | None = PrivateAttr(None)
+
+    @property
+    def in_host(self) -> Outside:
+        """What the host of a worker knows of addresses."""
+        if self._outside is None:
+            raise LookupError("the addresses of a receiver are found only in a host's worker, which has its plan")
+        return self._outside
+
+    @model_validator(mode="after")
+    def _with_own_headers(self) -> Self:
+        names = [name.lower() for name in self.headers]
+        for name in names:
+            if name in _OWN_HEADERS or names.count(name) > 1:
+                raise ValueError(f"the header {name!r} is set by the task, or twice; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _in_worker(self, info: ValidationInfo) -> Self:
+        self._outside = (info.context or {}).get("outside")
+        return self
+
+
+WEBHOOK = TaskType(
+    name="webhook",
+    summary="Posts each event as JSON to a receiver over HTTP, again if it has to be, and in the order of its key.",
+    config=WebhookConfig,
+    reads=lambda config: listed("order_by", config.order_by),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )

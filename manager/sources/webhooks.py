@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from sqlalchemy import bindparam, delete, select
 from sqlmodel import Session, col
@@ -187,7 +188,7 @@ class Webhooks(Base):
         return vault
 
 
-_WITH_OWNER = (
+_WITH_OWNER: Any = (
     select(WebhookRow, col(SourceRow.owner), col(TenantRow.requests_per_minute).label("most_requests"))
     .join(SourceRow, col(SourceRow.name) == col(WebhookRow.source))
     .join(TenantRow, col(TenantRow.name) == col(SourceRow.owner))
