@@ -73,6 +73,24 @@ class Outside(Protocol):
         """Whether an operator vouches for a published function now."""
 
 
+class Hosted(Config):
+    """A config that asks the host of its worker what it knows of the outside world."""
+
+    _outside: Outside | None = PrivateAttr(None)
+
+    @property
+    def in_host(self) -> Outside:
+        """The outside world, as the host of a worker knows it."""
+        if self._outside is None:
+            raise LookupError(f"a {type(self).__name__} knows the outside world only in a host's worker")
+        return self._outside
+
+    @model_validator(mode="after")
+    def _in_worker(self, info: ValidationInfo) -> Self:
+        self._outside = (info.context or {}).get("outside")
+        return self
+
+
 class Owned(Config):
     """A config value whose meaning depends on the tenant. It is hashed with its owner, so tenants never share it.
 

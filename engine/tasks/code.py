@@ -4,9 +4,9 @@ import keyword
 from dataclasses import replace
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from dags import Config, Effect, Kind, Outside, Read, Schema, Schemas, TaskType
+from dags import Config, Effect, Hosted, Kind, Read, Schema, Schemas, TaskType
 from engine.tasks.parse import extended
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
@@ -42,7 +42,7 @@ class CodeOutput(Config):
         return self
 
 
-class CodeConfig(Config):
+class CodeConfig(Hosted):
     """Which source runs, on which fields, for whom. Made from a published source, never by its tenant."""
 
     digest: Digest
@@ -59,14 +59,6 @@ class CodeConfig(Config):
     """The tenant who published it, and alone reads its tracebacks; empty for an operator."""
     wheels: Annotated[tuple[Digest, ...], Field(max_length=_MOST_WHEELS)] = ()
     """The SHA-256 of each wheel that it imports from. With any, it runs in cells even if an operator vouches for it."""
-    _outside: Outside | None = PrivateAttr(None)
-
-    @property
-    def in_host(self) -> Outside:
-        """What the host of a worker knows of its source, wheels, vouchers and addresses."""
-        if self._outside is None:
-            raise LookupError(f"the source {self.digest} is found only in a host's worker, which has its plan")
-        return self._outside
 
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:
@@ -74,11 +66,6 @@ class CodeConfig(Config):
             raise ValueError("a function of a batch takes at least one field; name it under 'input', 'in'")
         if not self.entry.isidentifier() or keyword.iskeyword(self.entry):
             raise ValueError(f"{self.entry!r} is not a name of a function; name one that the source defines")
-        return self
-
-    @model_validator(mode="after")
-    def _in_worker(self, info: ValidationInfo) -> Self:
-        self._outside = (info.context or {}).get("outside")
         return self
 
 

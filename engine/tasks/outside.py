@@ -32,6 +32,7 @@ from dags import (
     StateFate,
     TaskType,
 )
+from dags.kafka import KafkaTopic
 from dags.task_type import sets_nothing
 from engine.tasks.parse import TEXT, extended, listed
 
@@ -59,6 +60,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 """The name of a table or column that every database accepts."""
 Topic = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Encoding = Annotated[Literal["text", "base64"], Field(description="The form of the content: text, or bytes in base64.")]
+KEYS = frozenset({Kind.INTEGER, Kind.STRING})
+"""The kinds of fields that become keys of messages."""
 RECEIPT = "receipt"
 """The field with the place where an event was written."""
 
@@ -300,6 +303,25 @@ WEBHOOK = TaskType(
     summary="Posts each event as JSON to a receiver over HTTP, again if it has to be, and in the order of its key.",
     config=WebhookConfig,
     reads=lambda config: listed("order_by", config.order_by),
+    output_schema=_with_receipt,
+    effect=Effect.WRITES_OUTSIDE,
+)
+
+
+class KafkaPublishConfig(KafkaTopic):
+    """The topic to publish on, and the form of the messages."""
+
+    key: str | None = None
+    """The field that becomes the key of each message. Messages of one key keep the order of their events."""
+    format: Literal["json"] = "json"
+    """The form of a message's value: the event as a JSON object."""
+
+
+KAFKA_PUBLISH = TaskType(
+    name="kafka_publish",
+    summary="Publishes each event on a topic of a Kafka cluster, at least once, with a number that tells repeats.",
+    config=KafkaPublishConfig,
+    reads=lambda config: (Read(at="key", field=config.key, kinds=KEYS),) if config.key else (),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
