@@ -273,7 +273,7 @@ class WebhookConfig(Config):
         ],
         Field(max_length=20, description="Further headers, each with a text or a secret."),
     ] = Field(default={})
-    timeout: Annotated[float, Field(ge=0.1, le=3.0)] = 2.0
+    timeout: Annotated[float, Field(ge=0.1, le=2.5)] = 2.0
     """The seconds that the receiver has to answer."""
     _outside: Outside | None = PrivateAttr(None)
 

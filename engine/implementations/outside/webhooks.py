@@ -50,8 +50,8 @@ from engine.records.state import Staged
 from engine.side_effect import ActingBehaviour, EventNames, Origins, PartlyWritten
 from engine.tasks import outside as described
 
-MOST_SECONDS = 4.0
-"""The seconds that a receiver has for all events of a batch; a task that takes 5 s of CPU counts as greedy."""
+MOST_SECONDS = 2.5
+"""The seconds that a receiver has for all events of a batch. A task that takes 3 s of CPU may count as greedy."""
 MOST_TRIES = 5
 """How often an event is sent at most, in one batch."""
 _BACK_OFF = BackOff((0.1, 0.2, 0.4, 0.8))
@@ -129,6 +129,8 @@ class _Answer(NamedTuple):
     """Whether another try is of no use."""
     is_away: bool = False
     """Whether the receiver cannot be reached, so that no event is to blame."""
+    is_late: bool = False
+    """Whether the batch had no more time for it."""
     wait: float = 0.0
     """The seconds that the receiver asks to wait."""
 
@@ -193,49 +195,62 @@ class Delivery:
 
     async def _post(self, client: httpx.AsyncClient, posting: _Posting) -> str:
         """Post an event, again if need be; returns why it was not taken."""
-        tries = 0
+        tries, answer = 0, _Answer(why=self._late, is_away=True)
         while (left := self._ends - time.monotonic()) > 0:
             address = self._addresses[tries % len(self._addresses)]
-            tries += 1
-            answer = await self._tried(client, posting, address, left)
+            before, answer = answer, await self._tried(client, posting, address, left)
             if answer.is_final:
                 return answer.why
+            if answer.is_late:
+                # What the tries before it came to says more.
+                answer = before if tries else answer
+                break
+            tries += 1
             jitter = random.uniform(_LEAST_JITTER, 1.0)  # noqa: S311 - it spreads load, and is no secret
             wait = max(_BACK_OFF.after(tries) * jitter, answer.wait)
             if tries == MOST_TRIES or wait >= self._ends - time.monotonic():
-                why = f"{answer.why}, after {tries} tries" if tries > 1 else answer.why
-                self.away = self.away or (why if answer.is_away else "")
-                return why
+                break
             await asyncio.sleep(wait)
-        self.away = self.away or (
+        why = f"{answer.why}, after {tries} tries" if tries > 1 else answer.why
+        self.away = self.away or (why if answer.is_away else "")
+        return why
+
+    @property
+    def _late(self) -> str:
+        return (
             f"{self._receiver.label!r} did not take all events of a batch within {MOST_SECONDS:g} s; it has to answer "
             "sooner, or get fewer events"
         )
-        return self.away
 
     async def _tried(self, client: httpx.AsyncClient, posting: _Posting, address: str, left: float) -> _Answer:
-        receiver, seconds = self._receiver, min(self._receiver.timeout, left)
+        label, seconds = self._receiver.label, min(self._receiver.timeout, left)
         try:
             async with asyncio.timeout(seconds):
-                response = await client.send(receiver.request(posting, address), stream=True)
+                response = await client.send(self._receiver.request(posting, address), stream=True)
                 try:
                     beginning = await _beginning(response)
                 finally:
                     await response.aclose()
         except TimeoutError:
-            return _Answer(f"{receiver.label!r} does not answer within {seconds:.1f} s", is_final=False, is_away=True)
+            if seconds < self._receiver.timeout:
+                return _Answer(self._late, is_final=False, is_away=True, is_late=True)
+            return _Answer(f"{label!r} does not answer within {seconds:g} s", is_final=False, is_away=True)
         except httpx.HTTPError as error:
             # The message may have the address.
-            why = f"{receiver.label!r} cannot be reached: {type(error).__name__}"
-            return _Answer(why, is_final=False, is_away=True)
-        if response.is_success:
-            return _Answer()
-        why = f"{receiver.label!r} answers {response.status_code}"
-        if response.is_redirect:
-            return _Answer(f"{why}, a redirect, which is not followed; correct the URL")
-        if response.is_server_error or response.status_code in _TRANSIENT:
-            return _Answer(why, is_final=False, wait=seconds_to_wait(response.headers.get("retry-after"), time.time()))
-        return _Answer(f"{why}: {beginning}" if beginning else why)
+            return _Answer(f"{label!r} cannot be reached: {type(error).__name__}", is_final=False, is_away=True)
+        return _judged(label, response, beginning)
+
+
+def _judged(label: str, response: httpx.Response, beginning: str) -> _Answer:
+    """What an answer means."""
+    if response.is_success:
+        return _Answer()
+    why = f"{label!r} answers {response.status_code}"
+    if response.is_redirect:
+        return _Answer(f"{why}, a redirect, which is not followed; correct the URL")
+    if response.is_server_error or response.status_code in _TRANSIENT:
+        return _Answer(why, is_final=False, wait=seconds_to_wait(response.headers.get("retry-after"), time.time()))
+    return _Answer(f"{why}: {beginning}" if beginning else why)
 
 
 async def _beginning(response: httpx.Response) -> str:
@@ -305,7 +320,7 @@ def _webhook(config: described.WebhookConfig) -> Behaviour:
 
     An answer 2xx takes the event, which passes on; the receipt is its key. After 408, 425, 429 and 5xx, and if the
     receiver cannot be reached, it is sent up to five times, with growing waits, or after what `Retry-After` asks for.
-    Any other answer, the last try, and 4 s for all events of a batch make it a dead letter with the reason. While the
+    Any other answer, the last try, and 2.5 s for all events of a batch make it a dead letter with the reason. While the
     receiver is waited for, other events of the task wait in their streams; the time counts as the task's CPU.
 
     With `signing` a request has the headers of Standard Webhooks. The receiver has to be on the internet, unless an

@@ -279,7 +279,7 @@ def test_a_secret_is_kept_only_encrypted(bench: Bench) -> None:
         ({"scheme": "standard", "prefix": "v1="}, "/prefix"),
     ],
 )
-def test_headers_belong_to_their_schemes(bench: Bench, form: dict[str, str], pointer: str) -> None:
+def test_headers_belong_to_their_schemes(bench: Bench, form: dict[str, Any], pointer: str) -> None:
     """What a scheme needs, and what it does not have."""
     with pytest.raises(InvalidRequest) as refused:
         bench.make(**form)
