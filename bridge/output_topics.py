@@ -15,8 +15,9 @@ import pyarrow as pa
 from bridge import topics
 from bridge.output_formats import Unsayable
 from bridge.output_messages import python_values
-from bridge.source_topics import LONGEST_TOPIC, MOST_TOPICS, source_topic
+from bridge.source_topics import LONGEST_TOPIC, MOST_TOPICS
 from dags.outputs import EnvelopeOutput, OutputSettings
+from dags.source_topics import source_topic
 
 
 def chosen_topic(tenant: str, dataflow: str, sink: str, settings: OutputSettings) -> str:

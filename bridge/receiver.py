@@ -35,13 +35,14 @@ from bridge.intake import Counts, Expected, Intake, Receipt, Sent, expire, next_
 from bridge.machine import Clock, SystemClock
 from bridge.messages import Message, grouped
 from bridge.raw_events import Unfit, events_in
-from bridge.source_topics import FeedTopics, SourceTopic, events_on, not_taken, overlap
+from bridge.source_topics import FeedTopics, events_on, not_taken
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Item, ItemKind, SpoolDamaged, packed
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
 from bridge.transport.mqtt_client import MqttClient
 from bridge.wire import Again, Birth, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
+from dags.source_topics import SourceTopic, overlap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,7 @@
-"""The topic of a source: plain, or with wildcards, of which some become fields of the events.
-
-`+` stands for any one level, a last `#` for all further levels or none. `{name}` stands for any one level too, which
-becomes the string field `name` of each event. The first level is always plain, because it says whose a topic is, and
-keeps every filter away from Braid's own topics.
+"""The messages of a source's topic as events: which topics are taken, and fields that are made of their levels.
 
 The topic is known best. So a field that an event has itself under the name of a level is dropped, of whatever kind it
-is.
+is. `dags.source_topics` says what a source's topic means.
 
 A wildcard lets publishers make up topics. So a source takes messages of at most `MOST_TOPICS` topics, none of which is
 longer than `LONGEST_TOPIC`; messages of further ones are rejected. It remembers them for as long as its host receives
@@ -13,25 +9,22 @@ it.
 """
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.embedded.access import why_no_filter
 from bridge.formats.decoders import Decoder
 from bridge.formats.values import on_topic
 from bridge.messages import Message
 from bridge.raw_events import JSON_ENCODER, REST_COLUMN, Unfit, arrow_schema, events_in
 from dags import Schema
+from dags.source_topics import SourceTopic, is_wild, overlap
 
 MOST_TOPICS = 10_000
 """Topics whose messages a source takes by its wildcards."""
@@ -39,91 +32,6 @@ LONGEST_TOPIC = 512
 """Characters of such a topic."""
 _SHOWN = 100
 """Bytes that are shown of a message that is not read."""
-_NAMED = re.compile(r"\{([^{}+#]+)\}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTopic:
-    """The topic of a source; made by `source_topic`."""
-
-    filter: str
-    """The MQTT topic filter that is subscribed to; a plain topic is its own."""
-    fields: Mapping[str, int] = field(default_factory=dict)
-    """The fields that are made of levels, with the number of the level."""
-
-    @property
-    def is_plain(self) -> bool:
-        """True if only one topic is meant."""
-        return not is_wild(self.filter)
-
-    def own_fields(self, schema: Schema) -> Schema:
-        """The fields of a schema that the messages themselves have."""
-        return Schema.of({name: kind for name, kind in schema.fields.items() if name not in self.fields})
-
-
-@lru_cache(maxsize=10_000)
-def source_topic(text: str) -> SourceTopic:
-    """The topic of a source as its owner writes it.
-
-    >>> source_topic("plant/{machine}/temperature")
-    SourceTopic(filter='plant/+/temperature', fields=mappingproxy({'machine': 1}))
-    >>> source_topic("plant/street").is_plain
-    True
-    """
-    first, *rest = text.split("/")
-    names = {at: found[1] for at, level in enumerate(rest, start=1) if (found := _NAMED.fullmatch(level))}
-    levels = ["+" if at in names else level for at, level in enumerate(rest, start=1)]
-    return SourceTopic(
-        filter="/".join([first, *levels]), fields=MappingProxyType({name: at for at, name in names.items()})
-    )
-
-
-def why_no_source_topic(text: str) -> str:
-    """Why a source cannot have a topic, as far as wildcards go; empty if it can.
-
-    >>> [why_no_source_topic(text) for text in ("a/+/b", "a/{b}/c", "a/b/#")]
-    ['', '', '']
-    >>> why_no_source_topic("{site}/temperature")
-    'begins with a wildcard; write the first level out, because it says whose the topic is'
-    >>> why_no_source_topic("a/{b}/{b}")
-    'names the field b twice; a field is made of one level'
-    """
-    first, *rest = text.split("/")
-    if set("+#{}") & set(first):
-        return "begins with a wildcard; write the first level out, because it says whose the topic is"
-    names = Counter(found[1] for level in rest if (found := _NAMED.fullmatch(level)))
-    if twice := [name for name, times in names.items() if times > 1]:
-        return f"names the field {twice[0]} twice; a field is made of one level"
-    if any(set("{}") & set(level) for level in rest if not _NAMED.fullmatch(level)):
-        return "has braces within a level; they stand around the name of a whole level, as in plant/{machine}"
-    if REST_COLUMN in names:
-        return f"names the field {REST_COLUMN}, which is Braid's own; choose another name"
-    if is_wild(text) and (reason := why_no_filter(source_topic(text).filter)):
-        return f"is no topic filter: {reason}"
-    return ""
-
-
-def is_wild(topic: str) -> bool:
-    """Whether a topic filter has wildcards."""
-    return "+" in topic or "#" in topic
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether there is a topic that both filters match; their first levels are plain.
-
-    >>> [overlap("a/+/c", other) for other in ("a/b/c", "a/b/+", "a/#", "a/b", "a/b/d")]
-    [True, True, True, False, False]
-    >>> overlap("a/#", "a"), overlap("a/+/#", "a/b"), overlap("a/+/#", "a")
-    (True, True, False)
-    """
-    ours, theirs = one.split("/"), other.split("/")
-    for level, opposite in zip(ours, theirs, strict=False):
-        if "#" in {level, opposite}:
-            return True
-        if level != opposite and "+" not in {level, opposite}:
-            return False
-    # A last # stands for no level, too.
-    return (ours[len(theirs) :] or theirs[len(ours) :]) in ([], ["#"])
 
 
 class FeedTopics:

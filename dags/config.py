@@ -72,6 +72,10 @@ class Outside(Protocol):
     def vouched(self, owner: str, digest: str, entry: str, per: str) -> bool:
         """Whether an operator vouches for a published function now."""
 
+    @property
+    def deployment(self) -> str:
+        """The id of the host's files, which no other deployment has."""
+
 
 class Hosted(Config):
     """A config that asks the host of its worker what it knows of the outside world."""

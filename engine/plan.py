@@ -15,11 +15,11 @@ import networkx as nx
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bridge import Rate, Replay, Timer
-from bridge.source_topics import source_topic, why_no_source_topic
 from dags import Kind, Schema
 from dags.dataflow import DividedBy
 from dags.message_formats import JSON, MessageFormat, is_json
 from dags.outputs import OutputSettings
+from dags.source_topics import source_topic, why_no_source_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Subscribed:
 
     kind: Literal["topic"] = "topic"
     topic: str
-    """As its owner writes it; `bridge.source_topics` says what its wildcards mean."""
+    """As its owner writes it; `dags.source_topics` says what its wildcards mean."""
     fields: Mapping[str, Kind] = field(default_factory=dict)
     retained: bool = False
     """Whether what the topic retains when it is first read is an event of it too."""

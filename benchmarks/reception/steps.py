@@ -18,7 +18,7 @@ from bridge import Item, Spool
 from bridge.formats.decoders import decoder
 from bridge.messages import Message
 from bridge.raw_events import events_in
-from bridge.source_topics import events_on, source_topic
+from bridge.source_topics import events_on
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
 from dags import Kind, Schema
@@ -33,6 +33,7 @@ from dags.message_formats import (
     SenmlMessages,
     TextMessages,
 )
+from dags.source_topics import source_topic
 
 Event: TypeAlias = dict[str, Any]
 _EVENTS = 4_000

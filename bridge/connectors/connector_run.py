@@ -24,6 +24,7 @@ from bridge.spools.spool import Spool, SpoolState
 from bridge.wire import Birth
 from dags import Schema
 from dags.config import Outside
+from dags.message_formats import JSON, MessageFormat
 
 _BEGUN = "connector"
 """The producer under which a spool notes that its connector was connected once."""
@@ -33,6 +34,8 @@ _WAITING = 1.0
 """Seconds for which a client may wait for events, and after which a full spool is looked at again."""
 _GROUPING = 0.1
 """Seconds whose events are grouped into one file, because a file costs more than the events in it."""
+_MOST_HALVED = 10
+"""How often that is halved while each group is full."""
 _BACK_OFF = BackOff.doubling(1.0, longest=60.0)
 """The waits between attempts to connect."""
 log = logging.getLogger("braid.host")
@@ -53,6 +56,8 @@ class Arrived:
     """The position after it, in each part of what it comes from that moved on; None for a part to be forgotten."""
     in_doubt: InDoubt | None = None
     """What is in doubt after it, for a client that acknowledges messages one by one."""
+    is_full: bool = False
+    """Whether more may come only once the client has let go of it; then the next one is not waited for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,8 @@ class Assignment:
     in_doubt: InDoubt
     outside: Outside
     """What says whether it may connect to a host."""
+    format: MessageFormat = JSON
+    """The format that `decode` reads."""
 
 
 class ConnectorClient(Protocol):
@@ -135,6 +142,8 @@ class ConnectorRun:
         """Whether it stops for good."""
         self._failures = 0
         """Failures in a row, since something came."""
+        self._full = 0
+        """Full groups in a row."""
         self.link = Link(since=self._clock.now())
 
     @property
@@ -195,7 +204,9 @@ class ConnectorRun:
         with _its_errors():
             client.spooled()
         self._failures = 0
-        return _GROUPING
+        # Without a bound on what comes at once, half the time brings half as much: the next group is not full.
+        self._full = min(self._full + 1, _MOST_HALVED) if arrived.is_full else 0
+        return _GROUPING / 2**self._full
 
     def _append(self, arrived: Arrived) -> None:
         for unfit in arrived.unfit:

@@ -50,7 +50,7 @@ from zlib import adler32
 import numpy as np
 
 from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message
-from bridge.source_topics import is_wild
+from dags.source_topics import is_wild
 
 _ID_BYTES = 2
 

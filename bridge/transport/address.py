@@ -99,14 +99,13 @@ def set_credentials(client: paho.Client, address: Address) -> None:
         client.tls_set()
 
 
-def why_unreachable(address: Address, error: OSError) -> str:
-    """The reason why no connection to a broker comes about, and what to do."""
+_TRUST = "have the system trust its authority, or name the authority's file in SSL_CERT_FILE"
+
+
+def why_unreachable(address: Address, error: OSError, *, trust: str = _TRUST) -> str:
+    """The reason why no connection to a broker comes about, and what to do; `trust` says how to trust an authority."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        remedy = (
-            "connect by a name that is in it"
-            if error.verify_code in _OTHER_NAME
-            else "have the system trust its authority, or name the authority's file in SSL_CERT_FILE"
-        )
+        remedy = "connect by a name that is in it" if error.verify_code in _OTHER_NAME else trust
         reason = error.verify_message.rstrip(".")
         return f"the certificate of the broker at {address} is not trusted: {reason}; {remedy}"
     if address.tls and isinstance(error, ssl.SSLError | ConnectionResetError):

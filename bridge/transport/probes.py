@@ -82,9 +82,13 @@ _PATIENCE = 1.0
 
 def gives_ids_in_turn(address: Address, timeout: float = 5.0) -> bool | None:
     """Whether a broker is known to give packet ids in turn; None if it does not answer."""
+    return is_known_in_turn(_asking_client(address, timeout), address, timeout)
+
+
+def is_known_in_turn(client: paho.Client, address: Address, timeout: float = 5.0) -> bool | None:
+    """As `gives_ids_in_turn`, over a client that is not connected yet."""
     versions: list[str] = []
     deadlines = [time.monotonic() + timeout]
-    client = _asking_client(address, timeout)
     client.on_connect = lambda client, _data, _flags, _reason, _properties: client.subscribe(_TOPIC)
     client.on_subscribe = lambda _client, _data, _mid, _reasons, _properties: deadlines.append(
         time.monotonic() + _PATIENCE

@@ -42,7 +42,13 @@ def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is
             "the package, or the extra of braid, that it needs"
         ) from error
     assignment = Assignment(
-        stream=stream, schema=supply.schema, decode=decode, positions=positions, in_doubt=in_doubt, outside=outside
+        stream=stream,
+        schema=supply.schema,
+        decode=decode,
+        positions=positions,
+        in_doubt=in_doubt,
+        outside=outside,
+        format=supply.format,
     )
     made: ConnectorClient = client(connector, assignment)
     return made

@@ -42,10 +42,10 @@ from bridge.formats.decoders import decoder, topic_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode
 from bridge.intake import Expected
 from bridge.raw_events import Unfit
-from bridge.source_topics import source_topic
 from bridge.spools.deliveries import InDoubt
 from dags import Kind
 from dags.message_formats import UnusableFormat, is_json
+from dags.source_topics import source_topic
 from engine.host.connectors import connect
 from engine.host.reception import Reception, Receptions
 from engine.outside import HostOutside

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bridge.source_topics import is_wild, overlap, source_topic
 from bridge.topics import ROOT
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
 from dags import State as Remembers
 from dags.problems import listed, pointer, quoted
+from dags.source_topics import is_wild, overlap, source_topic
 from engine.plan import Plan
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.answers.dataflows import Start

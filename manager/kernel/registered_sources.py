@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
-from bridge.source_topics import is_wild, overlap, source_topic
 from dags import Kind, Schema, Source, Visibility, fields_in
 from dags.connectors import Connector, MessageConnector
 from dags.message_formats import JSON, MessageFormat
+from dags.source_topics import is_wild, overlap, source_topic
 from engine.plan import Connected, Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied

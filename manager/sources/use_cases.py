@@ -14,10 +14,10 @@ from sqlmodel import Session, col
 from bridge.formats.decoders import decoder
 from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
 from bridge.intake import ONE_TIME_PRODUCER
-from bridge.source_topics import overlap, source_topic
 from dags import Kind, Schema, fields_in
 from dags.connectors import Connector, MessageConnector
 from dags.message_formats import UnusableFormat
+from dags.source_topics import overlap, source_topic
 from engine.plan import unfit
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState

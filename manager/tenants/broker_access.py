@@ -23,8 +23,8 @@ from pathlib import Path
 from bridge.broker_setup import ACCESS_LIST, PASSWORDS
 from bridge.embedded import is_hash
 from bridge.files import make_folder, write_whole
-from bridge.source_topics import is_wild, source_topic, why_no_source_topic
 from bridge.topics import ROOT
+from dags.source_topics import is_wild, source_topic, why_no_source_topic
 
 OWN_USER = "braid"
 """Braid's own user, who may read and write everything; never the name of a tenant's user."""

@@ -16,7 +16,7 @@ from sqlmodel import Session, col
 
 from bridge.embedded import hashed
 from bridge.formats.sparkplug_decoder import command_filters
-from bridge.source_topics import source_topic
+from dags.source_topics import source_topic
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import (

@@ -20,13 +20,13 @@ from bridge.files import Steps, no_steps
 from bridge.intake import Sent
 from bridge.messages import PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.receiver import Receiver, SpoolFeed
-from bridge.source_topics import source_topic
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.spools.log import Placed, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool, commit
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
+from dags.source_topics import source_topic
 from tests.twins.memory_broker import MemoryBroker, MemoryClient
 from tests.twins.memory_spool import MemorySpool
 

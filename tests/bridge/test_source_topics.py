@@ -15,9 +15,10 @@ from bridge.embedded.access import covers, why_no_filter
 from bridge.formats.decoders import decoder
 from bridge.messages import Message
 from bridge.raw_events import REST_COLUMN, arrow_schema, events_in
-from bridge.source_topics import FeedTopics, events_on, overlap, source_topic, why_no_source_topic
+from bridge.source_topics import FeedTopics, events_on
 from dags import Kind, Schema
 from dags.message_formats import CsvMessages, JsonLinesMessages, MessageFormat
+from dags.source_topics import overlap, source_topic, why_no_source_topic
 
 LEVEL = st.sampled_from(["a", "b", ""])
 TOPIC = st.lists(LEVEL, min_size=1, max_size=4).map(lambda levels: "/".join(["x", *levels]))

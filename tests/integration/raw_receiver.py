@@ -12,10 +12,10 @@ from pathlib import Path
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Spool, SpoolFeed, SystemClock
-from bridge.source_topics import source_topic
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
 from dags import Kind, Schema
+from dags.source_topics import source_topic
 from engine.host.reception import Receptions
 
 RAW = "raw/t"

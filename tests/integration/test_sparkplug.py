@@ -11,9 +11,9 @@ from bridge import Spool, SpoolFeed, SystemClock, Unread, read, unpacked
 from bridge.broker import BrokerKind, start_broker
 from bridge.formats.decoders import topic_decoder
 from bridge.formats.sparkplug_messages import Payload
-from bridge.source_topics import source_topic
 from dags import Kind, Schema
 from dags.message_formats import SparkplugMessages
+from dags.source_topics import source_topic
 from engine.host.reception import Receptions
 from tests.brokers import KINDS
 from tests.integration.tenanted_broker import Visitor

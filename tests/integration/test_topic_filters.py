@@ -10,9 +10,9 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Spool, SpoolFeed, SystemClock, Unread, read, source_topics, topics, unpacked
 from bridge.broker import BrokerKind, start_broker
-from bridge.source_topics import source_topic
 from bridge.transport.address import Address
 from dags import Kind, Schema
+from dags.source_topics import source_topic
 from engine.host.reception import Receptions
 from manager.answers.dataflows import DataflowState
 from manager.answers.sources import SourceForm

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from bridge.output_messages import event_texts
-from bridge.source_topics import source_topic
+from dags.source_topics import source_topic
 from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.file_stores import check_name, file_store
 from engine.implementations.values import contents, field_value, one_port, replaced, texts_of, with_receipts

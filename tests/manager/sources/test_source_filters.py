@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.embedded.access import covers
-from bridge.source_topics import source_topic
 from dags import Catalogue, Kind
+from dags.source_topics import source_topic
 from engine.plan import Subscribed
 from engine.tasks import TYPES
 from manager.answers.dataflows import Stop
