@@ -7,11 +7,13 @@ from typing import Annotated, Any, Protocol, Self, get_args, get_origin
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    Tag,
     ValidationInfo,
     model_serializer,
     model_validator,
@@ -178,6 +180,23 @@ class Place(Owned):
 
     def _resolve(self, owner: str, outside: Outside) -> str:
         return outside.place(owner, self.place)
+
+
+def _named(value: Any) -> str | None:
+    """The alternative that a value is meant for, so that only what is wrong with this one is a problem."""
+    names = value.keys() if isinstance(value, dict) else getattr(type(value), "model_fields", ())
+    return next((f"a {name}" for name in ("place", "secret") if name in names), None)
+
+
+Where = Annotated[
+    Annotated[Secret, Tag("a secret")] | Annotated[Place, Tag("a place")],
+    Discriminator(
+        _named,
+        custom_error_type="neither",
+        custom_error_message="Input should be an object with the field 'secret' or the field 'place'",
+    ),
+]
+"""A secret with a URL, or a place of the tenant's."""
 
 
 class NamesSource(Config):

@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 
 from bridge.raw_events import ARROW_TYPES, EARLIEST, LATEST
 from dags import Config, Kind, Secret
+from dags.config import Where
 from engine.behaviour import Behaviour, PortEmission
 from engine.records.state import Staged
-from engine.tasks.outside import RECEIPT, Encoding, Where
+from engine.tasks.outside import RECEIPT, Encoding
 
 C = TypeVar("C", bound=Config)
 

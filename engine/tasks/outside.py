@@ -23,7 +23,6 @@ from dags import (
     FieldFates,
     Kind,
     Outside,
-    Place,
     Read,
     Schema,
     Schemas,
@@ -32,26 +31,11 @@ from dags import (
     StateFate,
     TaskType,
 )
+from dags.config import Where
 from dags.kafka import KafkaTopic
 from dags.task_type import sets_nothing
 from engine.tasks.parse import TEXT, extended, listed
 
-
-def _named(value: Any) -> str | None:
-    """The alternative that a value is meant for, so that only what is wrong with this one is a problem."""
-    names = value.keys() if isinstance(value, dict) else getattr(type(value), "model_fields", ())
-    return next((f"a {name}" for name in ("place", "secret") if name in names), None)
-
-
-Where = Annotated[
-    Annotated[Secret, Tag("a secret")] | Annotated[Place, Tag("a place")],
-    Discriminator(
-        _named,
-        custom_error_type="neither",
-        custom_error_message="Input should be an object with the field 'secret' or the field 'place'",
-    ),
-]
-"""A secret with a URL, or a place of the tenant's."""
 _Folder = Annotated[Where, Field(description="A secret with the URL of a bucket or folder, or a place of a folder.")]
 _Server = Annotated[
     Where, Field(description="A secret with the URL of a database server, or a place of a SQLite file.")

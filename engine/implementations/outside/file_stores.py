@@ -33,11 +33,11 @@ import fsspec
 
 from bridge.files import DiskSpace, make_folder, write_whole
 from dags import Place, Secret
+from dags.config import Where
 from engine.behaviour import NoBehaviour
 from engine.implementations.values import label
 from engine.outside import HostBarred
 from engine.side_effect import OutsideUnreachable
-from engine.tasks.outside import Where
 
 
 def check_room(folder: Path) -> None:

@@ -20,6 +20,7 @@ from sqlalchemy.types import TypeEngine
 from bridge.files import make_folder
 from bridge.raw_events import ARROW_TYPES
 from dags import Kind, Place
+from dags.config import Where
 from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
 from engine.implementations.outside.file_stores import check_room, guarded, usage_of
 from engine.implementations.outside.postgresql_connection import connect_traceless
@@ -46,7 +47,7 @@ class DatabaseRefusal(ValueError):
 class Database:
     """One database. It is connected to for each call, since calls are about a second apart."""
 
-    def __init__(self, where: described.Where) -> None:
+    def __init__(self, where: Where) -> None:
         self._where = where
         self.label = label(where)
         self._engine = _engine(where)
@@ -81,7 +82,7 @@ class Database:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
 
 
-def _engine(where: described.Where) -> sa.Engine:
+def _engine(where: Where) -> sa.Engine:
     if isinstance(where, Place):
         url = sa.URL.create("sqlite", database=where.path)
         return sa.create_engine(url, poolclass=sa.NullPool, connect_args={"timeout": _TIMEOUT})
