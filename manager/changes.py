@@ -7,6 +7,7 @@ from manager.dataflows.changes import BundleChanges, DataflowChanges, DrainChang
 from manager.jobs.changes import JobChanges
 from manager.kernel.committer import Committer
 from manager.moves.changes import MoveChanges
+from manager.outputs.retained import RetiredTopicChanges
 from manager.reconfigurations.changes import ReconfigurationChanges
 from manager.store.database import Store
 
@@ -21,6 +22,7 @@ class Changes:
     moves: MoveChanges
     drains: DrainChanges
     reconfigurations: ReconfigurationChanges
+    retired_topics: RetiredTopicChanges
 
 
 def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Changes:
@@ -33,4 +35,5 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),
         reconfigurations=ReconfigurationChanges(committer, store, catalogue),
+        retired_topics=RetiredTopicChanges(committer),
     )

@@ -32,6 +32,7 @@ from manager.moves.changes import MoveChanges
 from manager.moves.turns import go_on
 from manager.observations.listener import Listener
 from manager.observations.sight import Sight
+from manager.outputs.retained import RetainedTopicClearing
 from manager.problem import Conflict, DatabaseAway, StateNotReady
 from manager.reconfigurations.changes import ReconfigurationChanges
 from manager.reconfigurations.turns import reconfigure
@@ -60,11 +61,13 @@ class Reconciler:
         drains: DrainChanges | None = None,
         moves: MoveChanges | None = None,
         reconfigurations: ReconfigurationChanges | None = None,
+        clearing: RetainedTopicClearing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`belongs` decides if an unwanted job is this service's to stop. Nothing is done unless `leads` returns true.
 
-        Without changes of a kind, transitions of that kind stay where they are.
+        Without changes of a kind, transitions of that kind stay where they are. Without `clearing`, topics of outputs
+        that are gone stay as they are.
         """
         self._jobs = jobs
         self._listener = listener
@@ -74,6 +77,7 @@ class Reconciler:
         self._drains = drains
         self._moves = moves
         self._reconfigurations = reconfigurations
+        self._clearing = clearing
         self._wished: dict[str, float] = {}
         """The times of the last wishes for cuts, by their keys."""
         self._clearances = NO_CLEARANCES
@@ -94,6 +98,8 @@ class Reconciler:
         """Start the thread."""
         self._jobs.on_change(self.wake)
         self._listener.on_news(self.wake)
+        if self._clearing is not None:
+            self._clearing.on_news(self.wake)
         self._thread.start()
 
     def stop(self) -> None:
@@ -147,7 +153,8 @@ class Reconciler:
         if sight.connection != self._connection:
             # Messages sent over the last connection may be lost.
             self._connection, self._memory = sight.connection, Memory()
-        decision = decide(wanted, sight, self._memory, self._clock(), belongs=self._belongs)
+        awaited = self._clearing.awaited() if self._clearing is not None else frozenset[str]()
+        decision = decide(wanted, sight, self._memory, self._clock(), belongs=self._belongs, awaited=awaited)
         for step in decision.steps:
             with about(job=step.job):
                 self._do(step)
@@ -159,6 +166,8 @@ class Reconciler:
             self._jobs.fed(job, version)
         for transition_step in self._transitions(sight, time.time()):
             self._go_on(transition_step)
+        if self._clearing is not None:
+            self._clearing.look(sight, wanted)
         self._reporter.report(ReconcilerLook(wanted=wanted, sight=sight))
 
     def _run(self) -> None:

@@ -113,6 +113,16 @@ class Follower:
         """The first batch of which something may still have to be sent."""
         return self._publisher.first_unsent(self.so_far.batch + 1)
 
+    def has_left(self) -> bool:
+        """Whether it is done, and that is on disk, so that nothing leaves again after a crash."""
+        return self.is_done() and self._noted["batch"] > self.so_far.batch
+
+    def oldest_leaving_entry(self) -> int:
+        """The oldest entry of the log of plans whose outputs may leave, even after a crash; 0 if there is no record."""
+        # Later batches never run an older plan.
+        unsent = (header.end.entry for header in self._headers if header.batch >= self._noted["batch"])
+        return next(unsent, self.so_far.entry)
+
     def first_not_handed_on(self) -> int:
         """The first batch of which a job that reads on over a bridge may still lack something in its spool."""
         return min(self.forwarder.needed_batches(), default=self.so_far.batch + 1)

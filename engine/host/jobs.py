@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from bridge import LeaseTaken, topics
 from engine.behaviour import place_of
+from engine.delivery.follower import Follower
 from engine.host.consumers import HostConsumers, cut_streams, sweep
 from engine.job.lifecycle import JobState
 from engine.job.query import HostParts, SparkJob
@@ -78,6 +79,7 @@ def _progress(job: SparkJob) -> dict[str, Any]:
         "in_effect": in_effect.version if in_effect else 0,
         "batch": so_far.batch,
         "published": job.follower.first_unsent,
+        "leaving": _leaving(job, job.follower),
         "handed_on": job.follower.first_not_handed_on(),
         "run": job.follower.run,
         "positions": dict(so_far.positions),
@@ -88,13 +90,22 @@ def _progress(job: SparkJob) -> dict[str, Any]:
     }
 
 
+def _leaving(job: SparkJob, follower: Follower) -> int:
+    """The oldest version of a plan whose outputs may still leave, even after a crash."""
+    if job.state is JobState.STOPPED and job.plans.plan is not None and follower.has_left():
+        return job.plans.plan.version + 1
+    entry = follower.oldest_leaving_entry()
+    return job.folder.entry(entry).plan.version if entry else 0
+
+
 def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
     """The status of a job that was stopped, from its folder alone; `plan` is its latest."""
     store = RecordStore(folder.records)
     batches = store.batches()
     in_effect = folder.entry(store.file(batches[-1]).header.end.entry).plan.version if batches else 0
     cuts = [cut._asdict() for cut in folder.cuts.all()]
-    progress = {"in_effect": in_effect, "batch": batches.stop - 1, "cuts": cuts}
+    # What had not left by then is not sent any more.
+    progress = {"in_effect": in_effect, "batch": batches.stop - 1, "leaving": plan.version + 1, "cuts": cuts}
     return _status(plan.job, plan.host, JobState.STOPPED, plan) | progress
 
 

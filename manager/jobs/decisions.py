@@ -89,21 +89,24 @@ class Decision:
     memory: Memory
 
 
-def decide(
+def decide(  # noqa: PLR0913 - what is wanted and seen, the last decision, the clock, and two sets of jobs
     wanted: Mapping[str, WantedJob],
     sight: Sight,
     memory: Memory,
     now: float,
     *,
     belongs: Callable[[str], bool] = lambda _job: True,
+    awaited: frozenset[str] = frozenset(),
 ) -> Decision:
     """Decide what to publish now. Unwanted jobs are stopped if they belong to this service.
+
+    The reports of `awaited` jobs are still needed, so these are not forgotten though they have stopped.
 
     Nothing is decided before all the broker's retained messages have arrived.
     """
     if not sight.complete:
         return Decision(memory=memory)
-    making = _DecisionInProgress(wanted, sight, memory, now)
+    making = _DecisionInProgress(wanted, sight, memory, now, awaited)
     unwanted = [job for job in sight.jobs if job not in wanted and belongs(job)]
     for job in sorted([*wanted, *unwanted]):
         making.settle(job)
@@ -132,7 +135,9 @@ def has_taken_up(seen: JobSeen | None, plan: Plan) -> bool:
 class _DecisionInProgress:
     """A decision while it is made, job by job."""
 
-    def __init__(self, wanted: Mapping[str, WantedJob], sight: Sight, memory: Memory, now: float) -> None:
+    def __init__(
+        self, wanted: Mapping[str, WantedJob], sight: Sight, memory: Memory, now: float, awaited: frozenset[str]
+    ) -> None:
         self.steps: list[PublishPlan | Clean] = []
         self.waits: dict[str, str] = {}
         self.gone: set[str] = set()
@@ -142,6 +147,7 @@ class _DecisionInProgress:
         self._sight = sight
         self._waiting = memory.waiting
         self._now = now
+        self._awaited = awaited
 
     # Most decisions are about jobs whose streams do not change, and need neither.
     @cached_property
@@ -178,6 +184,8 @@ class _DecisionInProgress:
         if ran or sight.planned is not None or (last is not None and last.plan is not None):
             reason = next(self._unended_streams(job, frozenset(), stopping=True), "") or self._kept_states(job)
             self._publish(job, None, None, reason)
+            return
+        if sight.seen is not None and job in self._awaited:
             return
         self.gone.add(job)
         self.published.pop(job, None)

@@ -7,7 +7,7 @@ committed in the end, the committer drops the state and loads it anew.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete, insert, update
@@ -18,11 +18,12 @@ from engine.plan import Feed, Limits, Plan
 from engine.plan_messages import written_plan
 from manager.answers.overview import OperationKind
 from manager.kernel.registered_sources import Registered
+from manager.kernel.retired_topics import RetiredTopic, retired_by
 from manager.kernel.state import CommittedState, stands_apart
 from manager.kernel.transitions import Phase
 from manager.planner import NO_OTHER_LIMITS, Delivered, Planner, public_id
 from manager.store.dead_letters import given_back
-from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
+from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, RetiredTopicRow, TaskRow, table_of
 from merge import (
     Change,
     Conditions,
@@ -98,6 +99,8 @@ class Draft:
     """The events that jobs get with their next plans, beside those of before that they have not taken yet."""
     taken: set[JobId] = field(default_factory=set)
     """The jobs that have taken all that they were fed."""
+    retired: list[RetiredTopic] = field(default_factory=list)
+    """The topics on which nothing is retained any more."""
     made: dict[JobId, Plan] = field(default_factory=dict)
     """The new plans."""
     state_bounds: Mapping[JobId, Mapping[int, int]] = field(default_factory=dict)
@@ -107,6 +110,9 @@ class Draft:
         """Go on by a decision."""
         state, change = self.state, step.change
         self.moved = True
+        retired = [*retired_by(change, state.stopped | state.plans)]
+        self.retired += retired
+        state.retired |= {topic.id: topic for topic in retired}
         if (removed := change.removed) is not None:
             self._stop_reading(removed.id)
             state.needed.pop(removed.id, None)
@@ -253,6 +259,7 @@ _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
 _SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
+_ADD_RETIRED = insert(table_of(RetiredTopicRow))
 _ADD_OPERATION = insert(table_of(OperationRow))
 _IDEMPOTENCY = table_of(IdempotencyRow)
 _ADD_IDEMPOTENCY = insert(_IDEMPOTENCY)
@@ -303,6 +310,9 @@ def write_running(session: Session, draft: Draft) -> None:
     if draft.altered:
         rows = [{"altered": task.instance, **_task(task, homes[task.instance])} for task in draft.altered.values()]
         session.execute(_SET_TASKS, rows)
+    if draft.retired:
+        since = draft.now.timestamp()
+        session.execute(_ADD_RETIRED, [{**asdict(retired), "since": since} for retired in draft.retired])
     write_plans(session, draft)
     # What a job that is to stop was fed, and is not known to have taken, are dead letters again.
     ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)

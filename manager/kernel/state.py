@@ -22,6 +22,7 @@ from engine.plan import Plan, SlotState
 from engine.plan_messages import read_plan
 from manager.answers.dataflows import Start
 from manager.kernel.registered_sources import Registered, registered
+from manager.kernel.retired_topics import RetiredTopic
 from manager.kernel.transitions import Drain, Ended, Move, MoveStep, Phase, Reconfiguration, Transition
 from manager.planner import Delivered, Made
 from manager.store.tables import (
@@ -32,6 +33,7 @@ from manager.store.tables import (
     MoveRow,
     ReconfigurationRow,
     ReconfiguredRow,
+    RetiredTopicRow,
     SourceRow,
     TaskRow,
     TenantRow,
@@ -79,6 +81,8 @@ class CommittedState:
     """The drains under way, by the dataflow."""
     reconfigurations: dict[int, Reconfiguration] = field(default_factory=dict)
     """The reconfigurations under way, by id."""
+    retired: dict[str, RetiredTopic] = field(default_factory=dict)
+    """The topics that are to be cleared, by id, the oldest first."""
     ended: Ended | None = None
     """The outcome of the last move since this was loaded."""
     needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
@@ -172,6 +176,10 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         quarantined={row.name: row.quarantined_until for row in session.execute(_QUARANTINED)},
         moved=moved,
         moves={move.id: move for move in map(move_of, session.scalars(select(MoveRow).order_by(col(MoveRow.id))))},
+        retired={
+            row.id: RetiredTopic(**row.model_dump(exclude={"since"}))
+            for row in session.scalars(select(RetiredTopicRow).order_by(col(RetiredTopicRow.since)))
+        },
     )
     _load_dataflows(session, state)
     _load_reconfigurations(session, state)

@@ -104,6 +104,11 @@ class Listener:
         if self._line is not None:
             self._line.publish(topic, payload, retain=retain)
 
+    def clear_retained(self, topic: str) -> None:
+        """Have the broker retain nothing on a topic. The message is sent once, before any that are sent later."""
+        if self._line is not None:
+            self._line.publish_once(topic, b"", retain=True)
+
     def sight(self) -> Sight:
         """Return everything known now."""
         with self._guard:

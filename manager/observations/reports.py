@@ -108,6 +108,8 @@ class JobReport:
     batch: int = -1
     published: int = 0
     """The first batch whose outputs may not all be sent."""
+    leaving: int | None = None
+    """The oldest version of a plan whose outputs may still leave, even after a crash; None if that is not reported."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """How far it has read its streams, with that batch."""
     handed_on: int | None = None

@@ -147,7 +147,7 @@ def news_of(seen: JobSeen | None) -> object:
     return _NEWS(seen), tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))
 
 
-_NEWS = attrgetter("host", "state", "trouble", "back_off", "term", "version", "in_effect", "refused")
+_NEWS = attrgetter("host", "state", "trouble", "back_off", "term", "version", "in_effect", "leaving", "refused")
 
 
 HOST_SILENT_AFTER = 30.0

@@ -26,6 +26,7 @@ from manager.observations.reports import HostSeen
 from manager.observations.sight import Sight
 from manager.outputs.parked_letters import DeadLetterParking, served_by
 from manager.outputs.readers import OutputWatcher
+from manager.outputs.retained import RetainedTopicClearing
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower
 from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost, CommonSender
@@ -161,6 +162,9 @@ class Drive:
             # Before anything is placed: it says which hosts are of machines that are admitted.
             with suppress(StateNotReady):
                 self.carriages.fleet()
+            clearing = RetainedTopicClearing(
+                self._changes.retired_topics, self._beside.connect, self._listener.clear_retained
+            )
             self._reconciler = Reconciler(
                 self._changes.jobs,
                 self._listener,
@@ -171,6 +175,7 @@ class Drive:
                 drains=self._changes.drains,
                 moves=self._changes.moves,
                 reconfigurations=self._changes.reconfigurations,
+                clearing=clearing,
             )
             # Only with copies do machines have disks of their own.
             self._common = CommonSender(self._root, self._beside.connect) if self._settings.replicas else None
@@ -185,7 +190,7 @@ class Drive:
                 self._store, partial(self._beside.connect, lasting=True), partial(served_by, self._committer)
             )
             common = () if self._common is None else (self._common,)
-            parts: tuple[_Part, ...] = (self._listener, self._reconciler, *common, keeper, parking)
+            parts: tuple[_Part, ...] = (self._listener, clearing, self._reconciler, *common, keeper, parking)
             for part in (*parts, self.sender, self.outputs):
                 begun.callback(part.stop)
                 part.start()

@@ -264,6 +264,19 @@ class JobRow(SQLModel, table=True):
     stopped: bool = False
 
 
+class RetiredTopicRow(SQLModel, table=True):
+    """A topic that is to be cleared, as in `manager.kernel.retired_topics`; deleted once it is."""
+
+    __tablename__ = "retired_topic"
+    id: str = Field(primary_key=True)
+    dataflow: str
+    sink: str
+    topic: str
+    job: int
+    version: int
+    since: float
+
+
 class MoveRow(SQLModel, table=True):
     """A move under way, as in `manager.kernel.transitions`; deleted at its end."""
 

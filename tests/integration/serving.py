@@ -233,15 +233,15 @@ class Served:
         with self._news:
             return set(self._heard)
 
-    def retained(self) -> list[str]:
-        """The topics of jobs for which the broker keeps something."""
+    def retained(self, *filters: str) -> list[str]:
+        """The topics for which the broker keeps something, by default those of jobs."""
         record = read_record(self.root)
         assert record is not None
         found: list[str] = []
         line = Line(
             Address.parse(record.broker),
             "looks once",
-            topics=[f"{topics.ROOT}/jobs/+/plan", f"{topics.ROOT}/jobs/+/status"],
+            topics=filters or [f"{topics.ROOT}/jobs/+/plan", f"{topics.ROOT}/jobs/+/status"],
             on_message=lambda message: found.append(message.topic),
             lasting=False,
         )

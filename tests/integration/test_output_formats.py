@@ -160,6 +160,34 @@ def test_a_tenant_reads_its_outputs_in_the_formats_that_it_chose(served: Served)
             fay.remove(dataflow.id)
 
 
+@pytest.mark.spark
+def test_what_an_output_retains_goes_with_its_dataflow_whatever_is_killed(served: Served) -> None:
+    """The newest of each key is retained; the host is killed amid it, the dataflow removed, and the manager killed."""
+    config = {"format": "plain", "topic": "gus/{k}/counts", "retain": True}
+    with served.admit("gus") as gus, served.admit("hal") as hal:
+        gus.register_source(street("keys", visibility="public"))
+        dataflow = gus.submit(delivered_as(config, "keys"))
+        other = hal.submit(delivered_as({**config, "topic": "hal/{k}/counts"}, "gus:keys"))
+        for client, started in ((gus, dataflow), (hal, other)):
+            served.until_state(client, started.id, DataflowState.RUNNING)
+        reader = Reader(Address.parse(served.broker), "gus/+/counts")
+        served.publish("city/keys", numbers(0, 2_000))
+        reader.until(lambda: len(reader.counts) >= 2, "two topics")
+        # What it has published is not noted yet.
+        served.below_keeper("engine.machines.process").kill()
+        gus.remove(dataflow.id)
+        served.kill()
+        served.start()
+        served.until(lambda: not served.retained("gus/#"), "nothing to be retained")
+        served.until_delivered(other, "out", 2_000)
+        wanted = {f"hal/{event['k']}/counts" for event in numbers(0, 2_000)}
+        served.until(lambda: set(served.retained("hal/#")) == wanted, "what another tenant retains")
+        assert [] == served.retained("gus/#")
+        hal.remove(other.id)
+        served.until(lambda: not served.retained("hal/#"), "nothing to be retained")
+        reader.close()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @PROTOCOLS
 def test_a_tenant_reads_all_topics_of_an_output_by_key(

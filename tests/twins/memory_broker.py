@@ -198,6 +198,21 @@ class MemoryClient(MqttClient):
             else:
                 self._outbox.append((topic, payload, retain, answered))
 
+    def publish_once(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        properties: Sequence[tuple[str, str]] = (),  # noqa: ARG002 - nobody here reads them
+        answered: Callable[[str], None] = lambda _refusal: None,
+    ) -> None:
+        """Send a message that is lost without a connection."""
+        with self._broker.lock:
+            if self._kept.client is self:
+                self._broker.publish(topic, payload, retain=retain)
+        answered("")
+
     def _take_retained(self, topics: Iterable[str]) -> None:
         for topic, payload in self._broker.retained(topics):
             self._kept.take(topic, payload, retained=True)

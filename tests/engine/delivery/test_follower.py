@@ -90,6 +90,34 @@ def test_events_that_were_removed_before_their_batch_ran_are_not_counted(tmp_pat
     assert {"s": 3} == follower.so_far.entered
 
 
+def test_a_plan_has_left_once_nothing_of_it_would_be_sent_again(tmp_path: Path) -> None:
+    """Not when the broker has all of it: only when that is on disk too, for a host may be killed in between."""
+    scene = Scene(tmp_path)
+    scene.plan(delivered=True)
+    assert 0 == scene.follower().oldest_leaving_entry()
+    follower = scene.follower()
+    scene.batch(2)
+    follower.follow()
+    scene.plan()
+    scene.batch(1)
+    follower.follow()
+    assert [2, 3] == [scene.store.file(batch).header.end.entry for batch in scene.store.batches()]
+    assert (2, False) == (follower.oldest_leaving_entry(), follower.has_left())
+    scene.sender.answer()
+    assert (2, False) == (follower.oldest_leaving_entry(), follower.has_left())
+    killed = scene.follower()
+    killed.follow()
+    assert 1 == len(scene.sender.plain)
+    assert 2 == killed.oldest_leaving_entry()
+    scene.sender.answer()
+    killed.tidy()
+    assert (3, True) == (killed.oldest_leaving_entry(), killed.has_left())
+    again = scene.follower()
+    again.follow()
+    assert [] == scene.sender.plain
+    assert (3, True) == (again.oldest_leaving_entry(), again.has_left())
+
+
 def test_a_restart_publishes_unconfirmed_messages_again(tmp_path: Path) -> None:
     """It continues with the first batch that the broker has not confirmed completely, with the same numbers."""
     scene = Scene(tmp_path)
