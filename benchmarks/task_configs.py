@@ -64,6 +64,8 @@ BY = {"field": "value", "by": ["id", "field"]}
 KNOWN = [f"sensor {at}" for at in range(0, 100, 2)]
 VARIANTS = dict.fromkeys(("code, vouched", "code, per batch", "code, per batch, vouched"), "code")
 """Further configs of a type, by what they are called."""
+UNMEASURED = frozenset({"webhook"})
+"""Types that do little but wait for others."""
 CONFIGS: Mapping[str, Config] = {
     "accumulate": {"fields": ["value"], "by": ["id", "field"]},
     "annotate": {"field": "id", "fields": {"floor": "integer"}, "known": {sensor: {"floor": 1} for sensor in KNOWN}},

@@ -248,6 +248,7 @@ class WebhookConfig(Config):
     order_by: tuple[str, ...] = ()
     """The fields of the key. Of each key one event is posted after the other; by default all are."""
     method: Literal["POST", "PUT", "PATCH"] = "POST"
+    """The method of the requests."""
     headers: Annotated[
         dict[
             _HeaderName,

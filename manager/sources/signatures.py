@@ -64,16 +64,16 @@ class AcceptedDelivery(NamedTuple):
     """What tells it from others; None if nothing does."""
 
 
-def accepted(
+def accepted_delivery(
     form: WebhookForm, valid: Iterable[str], headers: Headers, body: bytes, now: float
 ) -> AcceptedDelivery | None:
     """A delivery that one of the valid secrets has signed, and that is not too old; else None.
 
     >>> form = WebhookForm(scheme="hex", header="X-Signature")
     >>> signature = hmac.digest(b"a secret of ann's", b"{}", "sha256").hex()
-    >>> accepted(form, ["a secret of ann's"], {"X-Signature": signature}, b"{}", 0.0)
+    >>> accepted_delivery(form, ["a secret of ann's"], {"X-Signature": signature}, b"{}", 0.0)
     AcceptedDelivery(id=None)
-    >>> accepted(form, ["a secret of bob's"], {"X-Signature": signature}, b"{}", 0.0)
+    >>> accepted_delivery(form, ["a secret of bob's"], {"X-Signature": signature}, b"{}", 0.0)
     """
     scheme = SCHEMES[form.scheme]
     try:

@@ -33,7 +33,7 @@ from manager.answers.sources import (
 )
 from manager.answers.tenants import Role
 from manager.problem import Conflict, NotFound, StateNotReady, Unauthenticated, invalid
-from manager.sources.signatures import SCHEMES, accepted
+from manager.sources.signatures import SCHEMES, accepted_delivery
 from manager.sources.use_cases import SourceEvents, forget_webhook, owned_source
 from manager.store.tables import SourceRow, TenantRow, WebhookDeliveryRow, WebhookRow
 from manager.use_case import Base, Caller, Tools, moment
@@ -136,7 +136,7 @@ class Webhooks(Base):
             valid = [self._vault.unsealed(secret) for secret in sealed]
         except NoSecret:
             raise StateNotReady(f"the secret of the webhook of {row.source!r} cannot be read; rotate it") from None
-        if (delivery := accepted(_form(row), valid, headers, body, now)) is None:
+        if (delivery := accepted_delivery(_form(row), valid, headers, body, now)) is None:
             raise Unauthenticated(_UNKNOWN)
         return WebhookDelivery(
             caller=Caller(key=HOOKS, role=Role.TENANT, tenant=known.owner, requests_per_minute=known.most_requests),

@@ -34,7 +34,7 @@ from engine.offset import Offset
 from engine.outside import HostOutside
 from engine.tasks.outside import WebhookConfig
 from manager.answers.sources import WebhookForm
-from manager.sources.signatures import accepted
+from manager.sources.signatures import accepted_delivery
 from tests.engine.kernels import arrived, dead, events, left
 from tests.tasks.receivers import Answer, Got, Receiving, Reply, receiving, well
 from tests.tasks.worksite import Worksite, allow, keep_secret
@@ -98,7 +98,7 @@ def test_what_is_signed_a_webhook_of_a_source_accepts(root: Path, receiver: Rece
     assert 2 == len(site.run(numbered(2)))
     assert 4 == len(receiver.got)
     for got in receiver.got:
-        delivery = accepted(WebhookForm(), [secret], got.headers, got.body, time.time())
+        delivery = accepted_delivery(WebhookForm(), [secret], got.headers, got.body, time.time())
         assert delivery is not None
         assert delivery.id == got.key.encode()
 

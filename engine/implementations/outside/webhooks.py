@@ -323,16 +323,22 @@ def _webhook(config: described.WebhookConfig) -> Behaviour:
     Any other answer, the last try, and 2.5 s for all events of a batch make it a dead letter with the reason. While the
     receiver is waited for, other events of the task wait in their streams; the time counts as the task's CPU.
 
-    With `signing` a request has the headers of Standard Webhooks. The receiver has to be on the internet, unless an
-    operator lists it.
+    With `signing` a request has the headers of Standard Webhooks, and `webhook-id` is the key. The receiver has to be
+    on the internet, unless an operator lists it.
 
+    >>> from threading import Thread
+    >>> from wsgiref.simple_server import make_server
+    >>> def take(_request, begin):
+    ...     begin("204 No Content", [])
+    ...     return []
+    >>> server = make_server("127.0.0.1", 0, take)
+    >>> Thread(target=server.handle_request, daemon=True).start()
     >>> folder = TemporaryDirectory()
-    >>> outside = HostOutside(Path(folder.name))
-    >>> try:
-    ...     try_out("webhook", {"url": "http://127.0.0.1/hook"}, [{"t": 21.5}], outside=outside)
-    ... except Parked as parked:
-    ...     print(str(parked)[:62])
-    '127.0.0.1' cannot be used: its host is not on the internet; t
+    >>> listed = Path(folder.name, "reachable").write_text("127.0.0.1")
+    >>> outside, url = HostOutside(Path(folder.name)), f"http://127.0.0.1:{server.server_port}/hook"
+    >>> try_out("webhook", {"url": url}, [{"t": 21.5}], outside=outside)["out"][0]["t"]
+    21.5
+    >>> server.server_close()
     >>> folder.cleanup()
     """
     return ActingBehaviour(act=WebhookPoster(_receiver(config), config.order_by).post)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from manager.answers.sources import WebhookForm, WebhookScheme
-from manager.sources.signatures import SCHEMES, TOLERANCE, accepted
+from manager.sources.signatures import SCHEMES, TOLERANCE, accepted_delivery
 
 STANDARD = {
     "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -74,13 +74,13 @@ def test_published_signatures_are_right(  # noqa: PLR0913, PLR0917 - the columns
 ) -> None:
     """As the services document them, or their own tools and openssl make them; and with no other secret or body."""
     webhook = WebhookForm.model_validate(form)
-    delivery = accepted(webhook, [secret], Headers(headers), body, now)
+    delivery = accepted_delivery(webhook, [secret], Headers(headers), body, now)
     assert delivery is not None
     assert expected == delivery.id
-    assert accepted(webhook, ["a newer secret of it", secret], Headers(headers), body, now) == delivery
-    assert accepted(webhook, [f"{secret}."], Headers(headers), body, now) is None
-    assert accepted(webhook, [], Headers(headers), body, now) is None
-    assert accepted(webhook, [secret], Headers(headers), body + b" ", now) is None
+    assert accepted_delivery(webhook, ["a newer secret of it", secret], Headers(headers), body, now) == delivery
+    assert accepted_delivery(webhook, [f"{secret}."], Headers(headers), body, now) is None
+    assert accepted_delivery(webhook, [], Headers(headers), body, now) is None
+    assert accepted_delivery(webhook, [secret], Headers(headers), body + b" ", now) is None
 
 
 @pytest.mark.parametrize(("form", "secret", "body", "headers", "now"), [case[:5] for case in KNOWN if case[4]])
@@ -90,19 +90,19 @@ def test_an_old_signature_is_not_right(
     """Nor one of the future, as a clock that is wrong makes it. The time is part of what is signed."""
     webhook = WebhookForm.model_validate(form)
     taken = [
-        accepted(webhook, [secret], Headers(headers), body, now + later) is not None
+        accepted_delivery(webhook, [secret], Headers(headers), body, now + later) is not None
         for later in (-TOLERANCE - 1, -TOLERANCE, TOLERANCE, TOLERANCE + 1)
     ]
     assert [False, True, True, False] == taken
     later = {name: value.replace(f"{now:.0f}", f"{now + 1:.0f}") for name, value in headers.items()}
-    assert accepted(webhook, [secret], Headers(later), body, now) is None
+    assert accepted_delivery(webhook, [secret], Headers(later), body, now) is None
 
 
 def test_another_signature_beside_the_right_one_makes_no_other_delivery() -> None:
     """Whoever repeats a delivery of a service that sends no id may add to the header, which is not signed."""
     form, secret, body, headers, now, expected = KNOWN[2]
     more = {"Stripe-Signature": headers["Stripe-Signature"].replace("v1=", "v1=00,v1=")}
-    delivery = accepted(WebhookForm.model_validate(form), [secret], Headers(more), body, now)
+    delivery = accepted_delivery(WebhookForm.model_validate(form), [secret], Headers(more), body, now)
     assert delivery is not None
     assert expected == delivery.id
 
@@ -152,11 +152,11 @@ def test_each_body_has_one_signature(scheme: WebhookScheme, body: bytes, at: int
     """With the secret that Braid makes for a scheme; a body in which one bit differs has another."""
     secret = SCHEMES[scheme].secret()
     headers = Headers(SIGN[scheme](secret.encode(), body))
-    assert accepted(_webhook(scheme), [secret], headers, body, 1.0) is not None
+    assert accepted_delivery(_webhook(scheme), [secret], headers, body, 1.0) is not None
     if body:
         other = bytearray(body)
         other[at % len(body)] ^= 1 << bit
-        assert accepted(_webhook(scheme), [secret], headers, bytes(other), 1.0) is None
+        assert accepted_delivery(_webhook(scheme), [secret], headers, bytes(other), 1.0) is None
 
 
 _VALUES = st.one_of(
@@ -174,4 +174,4 @@ _VALUES = st.one_of(
 )
 def test_no_header_is_more_than_wrong(scheme: WebhookScheme, headers: dict[str, str]) -> None:
     """Whatever anybody sends, it is refused like any wrong signature."""
-    assert accepted(_webhook(scheme), ["secret"], Headers(headers), b"{}", 0.0) is None
+    assert accepted_delivery(_webhook(scheme), ["secret"], Headers(headers), b"{}", 0.0) is None
