@@ -282,6 +282,9 @@ class HostSpools:
             if topic:
                 self._by_topic[topic] = ingress.stream
         supply.jobs.add(plan.job)
+        if supply.connector is not None and supply.connector.leaves:
+            # It was to be forgotten, so it begins anew.
+            self._close(supply)
         self._declare_common(supply, ingress)
         if supply.spool is None and not supply.trouble:
             with _troubles(supply):
@@ -397,6 +400,10 @@ class HostSpools:
     def close(self) -> None:
         """Stop all supplies and close the spools; what comes now waits at the broker for the next process."""
         for supply in self._supplies.values():
+            # All at once, because each may take its time.
+            if supply.connector is not None:
+                supply.connector.stop()
+        for supply in self._supplies.values():
             self._close(supply)
         self._supplies.clear()
         self._by_topic.clear()
@@ -457,8 +464,11 @@ class HostSpools:
         if supply.reception is not None:
             supply.reception.leave()
             supply.reception = None
-        if supply.connector is not None:
+        if supply.generating is not None and supply.connector is not None:
             supply.connector.stop(for_good=True)
+            if supply.generating[1].is_alive():
+                # What it is connected to may take its time, and `look` comes again.
+                return
         self._close(supply)
         del self._supplies[stream]
         self._by_topic.pop(_topic(supply.ingress), None)

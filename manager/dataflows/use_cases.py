@@ -100,7 +100,8 @@ def dataflow_answer(
     elif standing is not None:
         jobs = {need.job: seen for need in standing.needs if (seen := observations.job(need.job)) is not None}
         finding = find(standing.needs, jobs, hosts)
-        state, reason = finding.state, "; ".join(filter(None, (finding.reason, _rejecting(standing, hosts.values()))))
+        of_sources = (_unconnected(standing, hosts.values()), _rejecting(standing, hosts.values()))
+        state, reason = finding.state, "; ".join(filter(None, (finding.reason, *of_sources)))
     return DataflowAnswer(
         id=row.id,
         tenant=row.tenant,
@@ -111,6 +112,18 @@ def dataflow_answer(
         submitted=moment(row.submitted),
         start=Start(row.start),
         outputs=tuple(_output_answers(row, standing or Standing(), observations)),
+    )
+
+
+def _unconnected(standing: Standing, hosts: Collection[HostSeen]) -> str:
+    """Say which of its sources are not connected to what is outside Braid, since when and why; empty if all are."""
+    receptions = ((name, received_of(stream, hosts)) for name, stream in standing.sources.items())
+    links = [(name, received.link) for name, received in receptions if received is not None and received.link]
+    return "; ".join(
+        f"the source {name} is not connected since {moment(link.since):%Y-%m-%d %H:%M:%S} UTC: {link.error}"
+        for name, link in links
+        # Without an error it connects for the first time.
+        if not link.connected and link.error
     )
 
 

@@ -372,6 +372,8 @@ def _sources(hosts: Sequence[HostSeen]) -> Iterator[MetricSample]:
         if (received := received_of(stream, hosts)) is not None:
             yield MetricSample(metrics.SOURCE_ACCEPTED, (stream,), received.accepted)
             yield MetricSample(metrics.SOURCE_REJECTED, (stream,), received.rejected)
+            if received.link is not None:
+                yield MetricSample(metrics.SOURCE_CONNECTED, (stream,), int(received.link.connected))
     yield MetricSample(metrics.LEFT_OUT, ("sources",), max(0, len(streams) - MOST_SOURCE_SAMPLES))
 
 

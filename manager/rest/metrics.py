@@ -144,6 +144,9 @@ STREAM_LAG = _gauge("stream_lag_events", "Events of a stream that wait for a job
 # Sources.
 SOURCE_ACCEPTED = _counter("source_events_accepted", "Events of a source that its host accepted.", "stream")
 SOURCE_REJECTED = _counter("source_events_rejected", "Events of a source that did not fit its schema.", "stream")
+SOURCE_CONNECTED = _gauge(
+    "source_connected", "1 if a source is connected to what it takes events from outside Braid, else 0.", "stream"
+)
 
 # Savings.
 MEASURED_CORES = _gauge("measured_cores", "Cores that everything took in the last metered minutes.")

@@ -48,6 +48,7 @@ function listed(sources) {
     { title: "Accepted", number: true, cell: (each) => count(each.received?.accepted) },
     { title: "Rejected", number: true, cell: (each) => count(each.received?.rejected) },
     { title: "Counted since", cell: (each) => (each.received ? time(each.received.since) : null) },
+    { title: "Connection", cell: connectionOf },
   ], sources, { caption: "Sources by name; their owners see what was accepted and rejected", empty: "No sources yet." });
 }
 
@@ -57,6 +58,17 @@ function topicOf({ connection }) {
     return null;
   }
   return connection.kind === "topic" ? element("code", {}, connection.topic) : connection.kind;
+}
+
+/** Whether a source from outside Braid is connected, since when, and why it was not; null for others. */
+function connectionOf({ received }) {
+  const link = received?.link;
+  if (!link) {
+    return null;
+  }
+  const state = [link.connected ? "connected since " : "not connected since ", time(link.since)];
+  const failed = [link.connected ? "last failed " : "failed ", time(link.error_at), ": ", named(link.error)];
+  return element("div", { class: "wide" }, ...state, ...(link.error ? ["; ", ...failed] : []));
 }
 
 function rejectedOf(sources) {

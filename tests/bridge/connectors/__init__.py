@@ -1,0 +1,1 @@
+"""Tests of the clients of connectors, and of what runs them."""
