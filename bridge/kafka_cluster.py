@@ -21,7 +21,7 @@ C = TypeVar("C")
 CHECKED_EVERY = 30.0
 """Seconds after which a cluster's brokers and a topic's partitions are looked up again."""
 _CONNECT_SECONDS = 3.0
-"""The seconds that a cluster may take to say which brokers it has."""
+"""The seconds that a connection may take."""
 _NO_LOG = 0
 """The level of librdkafka's log of which nothing is left; what matters comes as errors."""
 _NO_ANSWER = "no broker answers; check `brokers`, and whether they want `tls` or a login"
@@ -44,6 +44,8 @@ _REASONS: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _NO_ANSWER,
 }
 """What errors of librdkafka mean to an owner, by their names; the first that occurred says most."""
+_LOST = frozenset({"_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL"})
+"""The errors of connections after which nothing comes; after others librdkafka goes on with another broker."""
 
 
 class KafkaTrouble(Exception):
@@ -80,12 +82,12 @@ class KafkaCluster:
 
         return self._client(Consumer, more)
 
-    def partitions(self, client: "Consumer | Producer") -> list[int]:
-        """The partitions of the topic now, once all brokers are known to be allowed."""
+    def partitions(self, client: "Consumer | Producer", seconds: float) -> list[int]:
+        """The partitions of the topic now, if it answers in time and all its brokers are allowed."""
         from confluent_kafka import KafkaException  # noqa: PLC0415 - as above
 
         try:
-            cluster = client.list_topics(self._topic.topic, timeout=_CONNECT_SECONDS)
+            cluster = client.list_topics(self._topic.topic, timeout=seconds)
         except KafkaException as error:
             raise self.trouble(error.args[0], client) from None
         self._errors.clear()
@@ -95,6 +97,11 @@ class KafkaCluster:
         if topic.error is not None or not topic.partitions:
             raise KafkaTrouble(_reason({topic.error.name()} if topic.error else {"_UNKNOWN_TOPIC"}, topic.error))
         return sorted(topic.partitions)
+
+    def check(self) -> None:
+        """Raise if the cluster has become unreachable, or lets nobody in any more."""
+        if names := self._errors & _LOST:
+            raise KafkaTrouble(_reason(names, None))
 
     def trouble(self, error: "KafkaError", client: "Consumer | Producer | None" = None) -> KafkaTrouble:
         """What went wrong, given its error. A client is asked for earlier errors, which may say more."""

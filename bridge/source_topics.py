@@ -115,11 +115,15 @@ def _with_levels(
         return batch
     levels = [name.split("/") for name in topics]
     counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    columns = {column: batch.column(column) for column in batch.schema.names}
-    for column, at in topic.fields.items():
-        values = np.array([names[at] for names in levels], object)
-        columns[column] = pa.array(np.repeat(values, counts), pa.string())
-    columns[REST_COLUMN] = _without(topic.fields, columns[REST_COLUMN])
+    values = {column: np.array([names[at] for names in levels], object) for column, at in topic.fields.items()}
+    made = {column: pa.array(np.repeat(texts, counts), pa.string()) for column, texts in values.items()}
+    return with_made(made, batch, schema)
+
+
+def with_made(made: Mapping[str, pa.Array], batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Events with fields that are made of what they came with, in place of those that they have under these names."""
+    columns = {**{column: batch.column(column) for column in batch.schema.names}, **made}
+    columns[REST_COLUMN] = _without(made, columns[REST_COLUMN])
     target = arrow_schema(schema)
     return pa.RecordBatch.from_arrays([columns[column.name] for column in target], schema=target)
 

@@ -1,10 +1,13 @@
 """Kafka: which topic of which cluster, and how to log in, as configs and forms have it."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from dags.config import Hosted, Secret
+from dags.connectors import MessageConnector
+from dags.schema import Kind
 
 _MOST_BROKERS = 50
 BrokerAddress = Annotated[
@@ -40,6 +43,23 @@ class KafkaTopic(Hosted):
     """Whether connections are encrypted, and brokers show certificates for their hosts."""
     ca: Annotated[str, StringConstraints(max_length=100_000)] | None = None
     """The certificates, as PEM, of the authorities that count with `tls`; by default those of the system."""
+
+
+class KafkaConnector(KafkaTopic, MessageConnector):
+    """Events from the records of a topic. Each partition keeps its order."""
+
+    kind: Literal["kafka"] = "kafka"
+    start: Literal["newest", "oldest"] = "newest"
+    """Where to begin: with what comes from now on, or with the oldest record that there is."""
+    key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """The string field that gets each record's key. With it, a record without a value is an event, too."""
+    client: ClassVar[str] = "bridge.connectors.kafka:KafkaClient"
+    promise: ClassVar[str] = "Each record is in the spool exactly once, if the topic keeps it until Braid has read it."
+
+    @property
+    def made_fields(self) -> Mapping[str, Kind]:
+        """The field with the key."""
+        return {} if self.key is None else {self.key: Kind.STRING}
 
 
 def host_of(address: str) -> str:

@@ -82,17 +82,32 @@ class KafkaBrokers:
 
     def read(self, topic: str, most: int) -> list[Record]:
         """The records of a topic, by partition; fails if there are not so many soon, or more."""
+        with self._reading(topic) as consumer:
+            records = list[Record]()
+            until = time.monotonic() + BOUND
+            while len(records) < most and time.monotonic() < until:
+                records += _records(consumer.consume(most, 0.1))
+            records += _records(consumer.consume(1, 0.3))
+        assert most == len(records)
+        return sorted(records, key=lambda record: record[:2])
+
+    def read_all(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition."""
+        with self._reading(topic) as consumer:
+            records = list[Record]()
+            while some := consumer.consume(1_000, 1.0):
+                records += _records(some)
+        return sorted(records, key=lambda record: record[:2])
+
+    @contextmanager
+    def _reading(self, topic: str) -> Iterator[Consumer]:
         consumer = Consumer({**self._settings(), "group.id": "test", "isolation.level": "read_committed"})
         partitions = consumer.list_topics(topic, timeout=BOUND).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        records = list[Record]()
-        until = time.monotonic() + BOUND
-        while len(records) < most and time.monotonic() < until:
-            records += _records(consumer.consume(most, 0.1))
-        records += _records(consumer.consume(1, 0.3))
-        consumer.close()
-        assert most == len(records)
-        return sorted(records, key=lambda record: record[:2])
+        try:
+            yield consumer
+        finally:
+            consumer.close()
 
     def _settings(self) -> dict[str, Any]:
         return {"bootstrap.servers": ",".join(self.addresses), **_QUIET}

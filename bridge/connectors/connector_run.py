@@ -28,6 +28,7 @@ from dags.message_formats import JSON, MessageFormat
 
 _BEGUN = "connector"
 """The producer under which a spool notes that its connector was connected once."""
+_HAS_BEGUN = {_BEGUN: Expected(opened=True)}
 _POSITION = "at/"
 """The beginning of the names under which a spool keeps a connector's positions among its producers."""
 _WAITING = 1.0
@@ -182,8 +183,6 @@ class ConnectorRun:
             client = self._connect(positions, self._spool.in_doubt)
         try:
             self.link = self.link.up(self._clock.now())
-            if not self.has_begun:
-                self._spool.append([], {_BEGUN: Expected(opened=True)})
             while not self._stopping.is_set():
                 self._stopping.wait(self._step(client))
         finally:
@@ -197,8 +196,10 @@ class ConnectorRun:
         if self._spool.state is SpoolState.FULL:
             return _WAITING
         with _its_errors():
-            arrived = client.take(_WAITING)
+            arrived = client.take(_WAITING if self.has_begun else 0.0)
         if arrived is None:
+            if not self.has_begun:
+                self._spool.append([], _HAS_BEGUN)
             return 0.0
         self._append(arrived)
         with _its_errors():
@@ -218,7 +219,8 @@ class ConnectorRun:
         after = {
             f"{_POSITION}{name}": None if at is None else Expected(next=at) for name, at in arrived.positions.items()
         }
-        self._spool.append(items, after, arrived.in_doubt)
+        # With the positions at which it began, so that it does not begin at later ones after a crash.
+        self._spool.append(items, {**_HAS_BEGUN, **after}, arrived.in_doubt)
 
 
 @contextmanager

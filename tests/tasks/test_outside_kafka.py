@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from bridge import kafka_cluster
 from dags import Kind
 from engine.implementations.outside import kafka
+from tests import needs
+from tests.authority import Authority
 from tests.engine.kernels import left
 from tests.kafka_brokers import KafkaBrokers, any_cluster, mock_cluster
+from tests.kafka_entrance import Login, entrance
 from tests.tasks.worksite import Worksite, allow, keep_secret
 
 FIELDS = {"room": Kind.STRING, "n": Kind.INTEGER}
@@ -42,7 +45,7 @@ def mock() -> Iterator[KafkaBrokers]:
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster may take a second for its answers."""
     monkeypatch.setattr(kafka, "_DELIVERY_SECONDS", 1.0)
-    monkeypatch.setattr(kafka_cluster, "_CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(kafka, "_CONNECT_SECONDS", 1.0)
 
 
 def site(root: Path, brokers: KafkaBrokers, topic: str, **config: Any) -> Worksite:
@@ -232,3 +235,38 @@ def test_the_package_that_is_missing_is_named(
     (reason,) = site(tmp_path, mock, "t").parked(numbered(0, 1))
     assert reason.startswith("Kafka needs confluent-kafka (")
     assert reason.endswith("; install braid[kafka] on every worker")
+
+
+@pytest.mark.usefixtures("brisk")
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_cluster_may_want_a_login(tmp_path: Path, mock: KafkaBrokers, mechanism: str) -> None:
+    """It is in a secret, which nothing shows."""
+    topic = mock.topic()
+    with entrance(mock, login=Login("me", "open:sesame")) as closed:
+        login = keep_secret(tmp_path, "login", "me:open:sesame")
+        assert 3 == len(site(tmp_path, closed, topic, secret=login, mechanism=mechanism).run(numbered(0, 3)))
+        wrong = keep_secret(tmp_path, "wrong", "me:simsim")
+        (reason,) = site(tmp_path, closed, topic, secret=wrong, mechanism=mechanism).parked(numbered(3, 4))
+    refusal = "it refuses the login; check the secret and `mechanism`"
+    assert f"{UNREACHABLE} {topic!r} cannot be written: {refusal}" == reason
+    assert [0, 1, 2] == published(mock, topic, 3)
+
+
+@pytest.mark.usefixtures("brisk")
+def test_a_cluster_with_tls_has_to_be_certified(tmp_path: Path, mock: KafkaBrokers) -> None:
+    """By the authority in `ca`, for the host that was named."""
+    needs.openssl()
+    topic, authority, other = mock.topic(), Authority(tmp_path / "authority"), Authority(tmp_path / "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.certify("kafka", "IP:127.0.0.1"))
+    with entrance(mock, context) as encrypted:
+        ca = authority.certificate.read_text()
+        assert 3 == len(site(tmp_path, encrypted, topic, tls=True, ca=ca).run(numbered(0, 3)))
+        for config in ({"ca": other.certificate.read_text()}, {}):
+            (reason,) = site(tmp_path, encrypted, topic, tls=True, **config).parked(numbered(3, 4))
+            assert reason.startswith(f"{UNREACHABLE} {topic!r} cannot be written: its certificate is not valid here; ")
+        allow(tmp_path, "127.0.0.1", "localhost")
+        elsewhere = KafkaBrokers([encrypted.addresses[0].replace("127.0.0.1", "localhost")])
+        (reason,) = site(tmp_path, elsewhere, topic, tls=True, ca=ca).parked(numbered(3, 4))
+        assert "its certificate is not valid here" in reason
+    assert [0, 1, 2] == published(mock, topic, 3)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WRITER, EVENT = "braid-writer", "braid-event"
 """The headers with the name of the task's instance, and with that of the event, which is unique for the writer."""
+_CONNECT_SECONDS = 3.0
+"""The seconds that a cluster may take to say which brokers it has."""
 _DELIVERY_SECONDS = 5.0
 """The seconds that a cluster may take for the messages of a call, far less than a task may take."""
 _AT_ONCE = 50_000
@@ -93,7 +95,7 @@ class TopicWriter:
             )
             self._checked = float("-inf")
         if (now := time.monotonic()) - self._checked >= CHECKED_EVERY:
-            self._cluster.partitions(self._producer)
+            self._cluster.partitions(self._producer, _CONNECT_SECONDS)
             self._checked = now
         return self._producer
 
