@@ -12,17 +12,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from bridge.connectors.connector_run import Arrived, Assignment, ConnectorTrouble
 from bridge.kafka_cluster import CHECKED_EVERY, KafkaCluster, KafkaTrouble, NoKafka
 from bridge.messages import LARGEST_RAW_MESSAGE
-from bridge.raw_events import Unfit, arrow_schema, shown_text
+from bridge.raw_events import Unfit, arrow_schema, events_in, shown_text
 from bridge.source_topics import with_made
 from dags import Schema
 from dags.kafka import KafkaConnector
+from dags.message_formats import is_json
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
@@ -58,6 +60,10 @@ _SETTINGS = {
 _NO_VALUE = "the record has no value; name a field `key` in the connection to have an event of it"
 
 
+_NO_TEXT = "the record's key is not UTF-8; leave `key` out of the connection, or write other keys"
+_NO_FIELDS = b"{}"
+
+
 class KafkaClient:
     """A connection to a topic, of which it reads all partitions."""
 
@@ -65,6 +71,7 @@ class KafkaClient:
         self._topic = connector.topic
         self._key = connector.key
         self._schema, self._decode = assignment.schema, assignment.decode
+        self._is_json = is_json(assignment.format)
         self._next: dict[int, int] = {}
         """The offset that comes next in each partition that is read."""
         self._missed: list[Unfit] = []
@@ -101,7 +108,10 @@ class KafkaClient:
         missed, self._missed = self._missed, []
         positions = {str(partition): self._next[partition] for partition in sorted(self._moved)}
         self._moved = set()
-        return Arrived(events=events, unfit=(*missed, *unfit), positions=positions) if positions else None
+        if not positions:
+            return None
+        is_full = len(messages) >= _MOST_MESSAGES // 2
+        return Arrived(events=events, unfit=(*missed, *unfit), positions=positions, is_full=is_full)
 
     def spooled(self) -> None:
         """Do nothing: the positions are in the spool."""
@@ -207,29 +217,35 @@ class KafkaClient:
     def _events(self, messages: "Sequence[Message]") -> tuple[pa.RecordBatch, Sequence[Unfit]]:
         if self._key is None:
             values = [value for message in messages if (value := message.value()) is not None]
-            events, refused = self._decode(values)
+            events, unfit = self._decode(values)
             empty = len(messages) - len(values)
-            return events, (*refused, Unfit(event="", reason=_NO_VALUE, count=empty)) if empty else refused
-        batches, unfit = [_nulls(self._schema, 0)], list[Unfit]()
-        for (key, _), run in groupby(messages, lambda message: (message.key(), message.value() is None)):
-            events, of_run = self._keyed(self._key, key, [message.value() for message in run])
-            batches.append(events)
-            unfit += of_run
-        return pa.concat_batches(batches), unfit
+            return events, (*unfit, Unfit(event="", reason=_NO_VALUE, count=empty)) if empty else unfit
+        keyed, refused = list[_Keyed](), list[Unfit]()
+        for message in messages:
+            try:
+                keyed.append(_Keyed(_text(message.key()), message.value()))
+            except UnicodeDecodeError:
+                refused.append(Unfit(event=shown_text(message.key() or b""), reason=_NO_TEXT))
+        events, unfit = self._with_keys(self._key, keyed)
+        return events, (*refused, *unfit)
 
-    def _keyed(
-        self, field: str, key: bytes | None, values: Sequence[bytes | None]
-    ) -> tuple[pa.RecordBatch, Sequence[Unfit]]:
-        """The events of records of one key, which all have a value or all have none."""
-        try:
-            text = None if key is None else key.decode()
-        except UnicodeDecodeError:
-            reason = "the record's key is not UTF-8; leave `key` out of the connection, or write other keys"
-            return _nulls(self._schema, 0), [Unfit(event=shown_text(key or b""), reason=reason, count=len(values))]
-        present = [value for value in values if value is not None]
+    def _with_keys(self, field: str, records: Sequence["_Keyed"]) -> tuple[pa.RecordBatch, Sequence[Unfit]]:
+        """The events of records, with the keys as a field."""
         own = Schema.of({name: kind for name, kind in self._schema.fields.items() if name != field})
-        events, unfit = self._decode(present) if present else (_nulls(own, len(values)), ())
-        return with_made({field: pa.array([text] * len(events), pa.string())}, events, self._schema), unfit
+        if self._is_json:
+            ends = list[int]()
+            values = [_NO_FIELDS if record.value is None else record.value for record in records]
+            events, unfit = events_in(values, own, ends)
+            counts = np.diff(np.array([0, *ends]))
+            keys = np.repeat(np.array([record.key for record in records], object), counts)
+            return with_made({field: pa.array(keys, pa.string())}, events, self._schema), unfit
+        batches, refused = [_nulls(self._schema, 0)], list[Unfit]()
+        for (key, is_empty), run in groupby(records, lambda record: (record.key, record.value is None)):
+            values = [record.value or b"" for record in run]
+            events, unread = (_nulls(own, len(values)), ()) if is_empty else self._decode(values)
+            batches.append(with_made({field: pa.array([key] * len(events), pa.string())}, events, self._schema))
+            refused += unread
+        return pa.concat_batches(batches), refused
 
     @contextmanager
     def _trouble(self) -> Iterator[None]:
@@ -237,6 +253,15 @@ class KafkaClient:
             yield
         except KafkaTrouble as trouble:
             raise ConnectorTrouble(f"the Kafka topic {self._topic!r} cannot be read: {trouble}") from None
+
+
+class _Keyed(NamedTuple):
+    key: str | None
+    value: bytes | None
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode()
 
 
 def _nulls(schema: Schema, count: int) -> pa.RecordBatch:

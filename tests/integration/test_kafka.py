@@ -65,7 +65,7 @@ def test_records_are_read_exactly_once_and_published_at_least_once(
 ) -> None:
     """By key in their order, and repeats have the names of the first."""
     # So that it hears outputs from the first on.
-    assert served.line
+    served.line.publish("elsewhere", b"")
     incoming, outgoing = brokers.topic(3), brokers.topic(2)
     connection = {"kind": "kafka", "brokers": list(brokers.addresses), "topic": incoming, "start": "oldest", "key": "k"}
     send(brokers, incoming, 0, 300)

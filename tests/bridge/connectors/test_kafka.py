@@ -72,6 +72,7 @@ class Site:
                 positions=positions,
                 in_doubt=in_doubt,
                 outside=HostOutside(self.root),
+                format=self.format,
             ),
         )
 
@@ -287,6 +288,22 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(tmp_path: Path, m
     client.close(for_good=False)
 
 
+def drained(client: KafkaClient, end: int) -> tuple[list[dict[str, Any]], list[Unfit]]:
+    """The events of the first partition up to an offset, and what is unfit."""
+    rows, unfit, at = list[dict[str, Any]](), list[Unfit](), 0
+    while at != end:
+        arrived = taken(client)
+        at = arrived.positions["0"] or 0
+        rows += arrived.events.to_pylist()
+        unfit += arrived.unfit
+    client.close(for_good=False)
+    return rows, unfit
+
+
+NOT_UTF_8 = "the record's key is not UTF-8; leave `key` out of the connection, or write other keys"
+NO_INTEGER = "the field 'n' should be of kind integer"
+
+
 def test_keys_become_a_field(tmp_path: Path, brokers: KafkaBrokers) -> None:
     """Whatever an event has under that name; a record without a value is an event of its key."""
     topic = brokers.topic()
@@ -295,26 +312,31 @@ def test_keys_become_a_field(tmp_path: Path, brokers: KafkaBrokers) -> None:
         (b"a", None),
         (None, b'{"n": 3}'),
         (b"\xff", b'{"n": 4}'),
+        (b"b", b'[{"n": "warm"}, {"n": 6}]'),
         ("ü".encode(), b'{"n": 5}'),
-        (b"b", b'{"n": "warm"}'),
     ):
         brokers.send(topic, value, key=key)
-    client = Site(tmp_path, brokers, topic, start="oldest", key="k").client(p0=0)
-    came = [taken(client)]
-    while came[-1].positions["0"] != 6:
-        came.append(taken(client))
-    client.close(for_good=False)
-    assert [row for each in came for row in each.events.to_pylist()] == [
+    rows, unfit = drained(Site(tmp_path, brokers, topic, key="k").client(p0=0), 6)
+    assert rows == [
         {"k": "a", "n": 1, "_rest": '{"u":2}'},
         {"k": "a", "n": 2, "_rest": None},
         {"k": "a", "n": None, "_rest": None},
         {"k": None, "n": 3, "_rest": None},
+        {"k": "b", "n": 6, "_rest": None},
         {"k": "ü", "n": 5, "_rest": None},
     ]
-    assert ["the record's key is not UTF-8; leave `key` out of the connection, or write other keys"] == [
-        unfit.reason for each in came for unfit in each.unfit[:1] if "UTF-8" in unfit.reason
-    ]
-    assert "the field 'n' should be of kind integer" in {unfit.reason for each in came for unfit in each.unfit}
+    assert sorted([NOT_UTF_8, NO_INTEGER]) == sorted(each.reason for each in unfit)
+
+
+def test_keys_become_a_field_in_every_format(tmp_path: Path, brokers: KafkaBrokers) -> None:
+    """Records are read together while their keys are equal."""
+    topic = brokers.topic()
+    for key, value in ((b"a", b"1\n2"), (b"a", b"3"), (b"a", None), (b"b", b"warm"), (None, b"4")):
+        brokers.send(topic, value, key=key)
+    site = Site(tmp_path, brokers, topic, key="k", format=CsvMessages(columns=("n",)))
+    rows, unfit = drained(site.client(p0=0), 5)
+    assert [("a", 1), ("a", 2), ("a", 3), ("a", None), (None, 4)] == [(row["k"], row["n"]) for row in rows]
+    assert [NO_INTEGER] == [each.reason for each in unfit]
 
 
 def test_records_without_a_value_are_counted_where_keys_are_no_field(tmp_path: Path, brokers: KafkaBrokers) -> None:
