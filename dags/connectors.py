@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
-from dags.config import Config, Secret
-from dags.message_formats import JSON, MessageFormat
+from dags.config import Config, Secret, Where
+from dags.message_formats import JSON, ContentFormat, CsvMessages, MessageFormat, ParquetFiles
 from dags.schema import Kind
 from dags.source_topics import source_topic, why_no_source_topic
 
@@ -33,6 +33,11 @@ class Connector(Config):
         """The fields that it adds to events, whatever these have."""
         return {}
 
+    @property
+    def messages(self) -> MessageFormat:
+        """The format of the messages that it takes, if it takes any."""
+        return JSON
+
     def why_unusable(self) -> str:
         """Why nothing can be taken by it, as far as it can be said without connecting; empty if it can."""
         return ""
@@ -43,6 +48,11 @@ class MessageConnector(Connector):
 
     format: MessageFormat = JSON
     """The format of the messages."""
+
+    @property
+    def messages(self) -> MessageFormat:
+        """The format of its messages."""
+        return self.format
 
 
 _BROKER = re.compile(r"mqtts?://(\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?")
@@ -94,3 +104,29 @@ class MqttConnector(MessageConnector):
         if self.ca and not (self.url.startswith("mqtts:") and _CERTIFICATE in self.ca):
             return "`ca` holds certificates in PEM, for a URL with mqtts://; correct one of them, or leave `ca` out"
         return ""
+
+
+class FilesConnector(Connector):
+    """The files in a folder or bucket, and in the folders within, each taken once."""
+
+    kind: Literal["files"]
+    folder: Where
+    """A secret with the URL of a bucket or folder, or a place of a folder."""
+    pattern: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "*"
+    """The end of the paths that are taken, with `*`, `?` and `[...]` within a level, as in `*.csv` or `in/*.csv`."""
+    format: ContentFormat | None = None
+    """The format of all of them. By default it is that of their endings, and files with other endings are left out."""
+    every: Annotated[float, Field(ge=1, le=86_400)] = 10.0
+    """Seconds between two looks into the folder. A file is taken when two looks found the same size and time."""
+
+    client: ClassVar[str] = "engine.implementations.outside.watched_files:WatchedFiles"
+    promise: ClassVar[str] = (
+        "The events of each file reach the spool exactly once, as long as the file stays until it was read."
+    )
+
+    @property
+    def messages(self) -> MessageFormat:
+        """The format of files whose fields are read by the source's schema, if there may be any."""
+        if self.format is None:
+            return CsvMessages()
+        return JSON if isinstance(self.format, ParquetFiles) else self.format

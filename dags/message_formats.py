@@ -129,6 +129,12 @@ class RawMessages(_Format):
     media_types: ClassVar[tuple[str, ...]] = ("application/octet-stream",)
 
 
+class ParquetFiles(_Format):
+    """Parquet: a row is an event. Only files are in this format."""
+
+    kind: Literal["parquet"] = "parquet"
+
+
 def _whole(given: Any) -> Any:
     return {"kind": given} if isinstance(given, str) else given
 
@@ -150,6 +156,13 @@ MessageFormat: TypeAlias = Annotated[
     Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
 ]
 """Any format. A kind alone is short for a format with nothing else in it."""
+_Content: TypeAlias = _Formats | ParquetFiles
+_ContentKind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "text", "raw", "parquet"]
+ContentFormat: TypeAlias = Annotated[
+    Annotated[_Content, Field(discriminator="kind")],
+    BeforeValidator(_whole, json_schema_input_type=_ContentKind | _Content),
+]
+"""The format of a file: that of messages, or one that only files have."""
 JSON = JsonMessages()
 MEDIA_TYPES: tuple[str, ...] = tuple(media for form in get_args(_Formats) for media in form.media_types)
 """All content types of events over REST."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from bridge.spools.deliveries import InDoubt
 from bridge.spools.log import Item, packed
 from bridge.spools.spool import Spool, SpoolState
 from bridge.wire import Birth
-from dags import Schema
+from dags import Kind, Schema
 from dags.config import Outside
 from dags.message_formats import JSON, MessageFormat
 
@@ -78,6 +79,10 @@ class Assignment:
     """What says whether it may connect to a host."""
     format: MessageFormat = JSON
     """The format that `decode` reads."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """The kinds of further fields that some readers expect, by which texts are read that are not declared."""
+    folder: Path = Path()
+    """The folder of the spool, in which a client may keep what is too much for positions; see `file_kinds`."""
 
 
 class ConnectorClient(Protocol):

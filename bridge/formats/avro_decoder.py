@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +40,8 @@ _CONTAINER = b"Obj\x01"
 _SINGLE = b"\xc3\x01"
 _SYNC = 16
 """Bytes of the mark behind each block."""
+_SIZES = 20
+"""Bytes that the sizes before a block take at most."""
 _LARGEST_ENCODED = 1_000_000
 """Bytes of one event. In memory, one of a byte takes hundreds."""
 _PLAINLY_SMALL = 10_000
@@ -264,9 +266,7 @@ def _container(message: bytes) -> Iterator[tuple[_Written, int, bytes]]:
     stream = io.BytesIO(message)
     stream.seek(len(_CONTAINER))
     meta = _written(_META).read(stream)
-    codec = meta.get("avro.codec", b"null")
-    if codec not in {b"null", b"deflate"}:
-        raise ValueError(f"its codec is {shown_text(codec)[:50]!r}, and may be null or deflate")
+    codec = _codec(meta)
     written = _written(meta.get("avro.schema", b""))
     sync, read_long = stream.read(_SYNC), _written(_LONG).read
     events, left = 0, LARGEST_RAW_MESSAGE
@@ -282,6 +282,13 @@ def _container(message: bytes) -> Iterator[tuple[_Written, int, bytes]]:
         if written.names * events > _LONGEST_NAMES:
             raise TooMuch("its schema is too long for so many events; send several messages")
         yield written, count, block
+
+
+def _codec(meta: Mapping[str, bytes]) -> bytes:
+    codec = meta.get("avro.codec", b"null")
+    if codec not in {b"null", b"deflate"}:
+        raise ValueError(f"its codec is {shown_text(codec)[:50]!r}, and may be null or deflate")
+    return codec
 
 
 def _inflated(block: bytes, most: int) -> bytes:
@@ -326,3 +333,27 @@ def _value(event: Any, size: int, left: int) -> Any:
     if size > _PLAINLY_SMALL and (length := len(msgspec.json.encode(value))) > LARGEST_EVENT:
         raise ValueError(why_too_large(length))
     return value
+
+
+def container_blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The blocks of an object container file: how many events each has, and a container that holds it alone."""
+    head = stream.read(2 * _LARGEST_SCHEMA)
+    if not head.startswith(_CONTAINER):
+        raise ValueError("it is no object container file")
+    start = io.BytesIO(head)
+    start.seek(len(_CONTAINER))
+    _codec(_written(_META).read(start))
+    sync = start.read(_SYNC)
+    head, rest = head[: start.tell()], head[start.tell() :]
+    read_long = _written(_LONG).read
+    while rest := rest + stream.read(_SIZES - min(_SIZES, len(rest))):
+        sizes = io.BytesIO(rest)
+        count, size = read_long(sizes), read_long(sizes)
+        if count < 0 or not 0 <= size <= LARGEST_RAW_MESSAGE:
+            raise ValueError(f"a block of it is damaged, or has more than {LARGEST_RAW_MESSAGE:,} bytes")
+        whole = sizes.tell() + size + _SYNC
+        rest += stream.read(max(0, whole - len(rest)))
+        block, rest = rest[:whole], rest[whole:]
+        if not block.endswith(sync) or len(block) < whole:
+            raise ValueError("a block of it is damaged")
+        yield count, head + block

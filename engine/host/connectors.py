@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -18,13 +19,15 @@ from engine.outside import HostOutside
 from engine.plan import Connected
 
 
-def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is outside, and two of its spool are six
+def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is outside, and three of its spool are seven
     stream: str,
     supply: Connected,
     kinds: Mapping[str, Kind],
     outside: HostOutside,
     positions: Mapping[str, int],
     in_doubt: InDoubt,
+    *,
+    folder: Path = Path(),
 ) -> ConnectorClient:
     """Connect to what a connector takes from. Secrets are read each time, because they may have changed."""
     connector = _connector(supply.connector, outside)
@@ -49,6 +52,8 @@ def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is
         in_doubt=in_doubt,
         outside=outside,
         format=supply.format,
+        kinds=kinds,
+        folder=folder,
     )
     made: ConnectorClient = client(connector, assignment)
     return made

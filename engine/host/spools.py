@@ -446,7 +446,8 @@ class HostSpools:
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 feeds = {topics.stream(*origin): feed}
             case Connected() as connected:
-                connecting = partial(connect, stream, connected, dict(supply.kinds), HostOutside(self._root))
+                outside, folder = HostOutside(self._root), supply.spool.folder
+                connecting = partial(connect, stream, connected, dict(supply.kinds), outside, folder=folder)
                 _start(supply, ConnectorRun(connecting, supply.spool, clock=self._clock, on_unfit=reject))
                 return
             case generated:

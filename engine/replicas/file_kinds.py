@@ -7,8 +7,9 @@ Names that are gone were noted before, and are removed last. Files never change,
 |---|---|---|
 | LEASE | `jobs/J/lease`, `spools/S/lease`, `hosts/H/lease`: empty; the first one's time says when the job was made | |
 | RECEIVED | `hosts/H/received/*` (*) | |
-| SPOOL_LOG | `spools/S/log/FIRST-END` | the file before |
-| SPOOL_MARK | `spools/S/high-water` (*): at most the end of the log | the log up to its end, unless that is empty |
+| SPOOL_LIST | `spools/S/files/FIRST-END`: the files that a source takes | the file before |
+| SPOOL_LOG | `spools/S/log/FIRST-END` | the file before, and the list up to the file under way |
+| SPOOL_MARK | `spools/S/high-water` (*): at most the end of the log | likewise; the log up to its end, unless empty |
 | PLAN | `jobs/J/plans/N`, `runs/N`, `gone` (*), `stopped` (*), and whatever is new here | the plan before |
 | VERDICT | `jobs/J/attempts/**/*.json`: permanent, all else there belongs to living processes | |
 | END | `jobs/J/records/ends/N`: where a batch ends that may have been begun | its plan, run, and events in spools |
@@ -38,16 +39,17 @@ class FileKind(IntEnum):
 
     LEASE = 0
     RECEIVED = 1
-    SPOOL_LOG = 2
-    SPOOL_MARK = 3
-    PLAN = 4
-    VERDICT = 5
-    END = 6
-    SHARD_RECORD = 7
-    RECORD = 8
-    CUT = 9
-    PUBLISHED = 10
-    CONSUMER = 11
+    SPOOL_LIST = 2
+    SPOOL_LOG = 3
+    SPOOL_MARK = 4
+    PLAN = 5
+    VERDICT = 6
+    END = 7
+    SHARD_RECORD = 8
+    RECORD = 9
+    CUT = 10
+    PUBLISHED = 11
+    CONSUMER = 12
 
 
 REPLACED = {FileKind.RECEIVED, FileKind.SPOOL_MARK, FileKind.CUT, FileKind.PUBLISHED, FileKind.CONSUMER}
@@ -62,6 +64,7 @@ _PLACES = {
     ("jobs", "records", "ends"): FileKind.END,
     ("jobs", "records", "shards"): FileKind.SHARD_RECORD,
     ("spools",): FileKind.LEASE,
+    ("spools", "files"): FileKind.SPOOL_LIST,
     ("spools", "log"): FileKind.SPOOL_LOG,
     ("spools", "high-water"): FileKind.SPOOL_MARK,
     ("spools", "consumers"): FileKind.CONSUMER,

@@ -158,9 +158,10 @@ def supply_of(
         case ReplayConnection():
             return ReplayedFile(fields=fields, **connection.model_dump())
         case Connector():
-            text = connection.model_dump_json(context={"owner": owner}, exclude={"format"})
-            format_ = connection.format if isinstance(connection, MessageConnector) else JSON
-            return Connected(connector=text, fields=declared, format=format_)
+            # The format of messages is that of the supply, which all connectors have.
+            apart = {"format"} if isinstance(connection, MessageConnector) else None
+            text = connection.model_dump_json(context={"owner": owner}, exclude=apart)
+            return Connected(connector=text, fields=declared, format=connection.messages)
 
 
 def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bridge.output_topics import chosen_topic
-from bridge.source_topics import source_topic
+from dags.source_topics import source_topic
 from engine.plan import Plan
 from manager.planner import public_id
 from merge import Change, JobId, Submitted

@@ -20,8 +20,8 @@ from sqlalchemy import delete
 from sqlmodel import col
 
 from bridge import Message, NotConnected, topics
-from bridge.source_topics import overlap
 from bridge.transport.mqtt_client import MqttClient
+from dags.source_topics import overlap
 from engine.job.lifecycle import JobState
 from manager.background import Background
 from manager.kernel.committer import Committer

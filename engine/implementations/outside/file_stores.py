@@ -14,9 +14,11 @@ started: an audit hook of Python sees them all. Of drivers that are not written 
 the hosts that the secret names are checked, before each connection.
 """
 
+import io
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +27,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
@@ -314,7 +316,57 @@ class Missing(LookupError):
     """A file store has no file of that name."""
 
 
-def file_store(where: Where) -> "LocalFileStore | RemoteFileStore":
+class StoredFile(NamedTuple):
+    """A file as a store lists it."""
+
+    name: str
+    """Its path in the folder."""
+    size: int
+    changed: str
+    """When it was changed, as a text: of two files of a store the later one has the greater text."""
+
+
+class StoredContent(io.RawIOBase):
+    """The content of a file in a store. Raises `OutsideUnreachable` where it cannot be read."""
+
+    def __init__(self, file: Any, reaching: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__()
+        self._file = file
+        self._reaching = reaching
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, into: Any) -> int:
+        """Read into a buffer as much as there is at once."""
+        with self._reaching():
+            part = self._file.read(len(into))
+        into[: len(part)] = part
+        return len(part)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to another place."""
+        with self._reaching():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        """The place in the content."""
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            with suppress(Exception):
+                self._file.close()
+        super().close()
+
+
+def file_store(where: Where) -> "FileStore":
     """The file store that a config names."""
     if isinstance(where, Place):
         return LocalFileStore(Path(where.path), usage_of(where))
@@ -364,6 +416,52 @@ class LocalFileStore:
         except OSError as error:
             raise OutsideUnreachable(f"{name} cannot be read: {error.strerror}") from None
 
+    def files(self) -> list[StoredFile]:
+        """All files in the folder and in those within, without links and what is being written."""
+        files: list[StoredFile] = []
+        waiting = [""]
+        while waiting:
+            before = waiting.pop()
+            try:
+                entries = list(os.scandir(self._folder / before))
+            except (FileNotFoundError, NotADirectoryError):
+                # A task may make it later, or has removed it.
+                continue
+            except OSError as error:
+                raise OutsideUnreachable(f"the files cannot be listed: {error.strerror}") from None
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and entry.name != "tmp":
+                    waiting.append(f"{before}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        files.append(_found(f"{before}{entry.name}", entry.stat(follow_symlinks=False)))
+        return files
+
+    def file(self, name: str) -> StoredFile:
+        """A file as it is now."""
+        with self._reaching(name):
+            found = (self._folder / name).lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise Missing(f"{name!r} is no file any more")
+        return _found(name, found)
+
+    def open(self, name: str) -> StoredContent:
+        """Open a file."""
+        with self._reaching(name):
+            # Not waiting, should it be a pipe by now.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            handle = os.open(self._folder / name, flags)
+        return StoredContent(os.fdopen(handle, "rb"), partial(self._reaching, name))
+
+    @contextmanager
+    def _reaching(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Missing(f"there is no file {name!r}") from None
+        except OSError as error:
+            raise OutsideUnreachable(f"{name} cannot be read: {error.strerror}") from None
+
 
 class RemoteFileStore:
     """A folder or bucket of any file system that fsspec knows."""
@@ -398,6 +496,38 @@ class RemoteFileStore:
             raise Missing(f"there is no file {name!r}")
         return _bounded(name, content, most)
 
+    def files(self) -> list[StoredFile]:
+        """All files in the folder or bucket and in the folders within."""
+        listed: Mapping[str, Mapping[str, Any]] = {}
+        with self._reaching("listed"):
+            self._system.invalidate_cache()
+            listed = self._system.find(self._path, detail=True)
+        before = self._path.lstrip("/") + "/"
+        return [
+            _stored(path.lstrip("/").removeprefix(before), about)
+            for path, about in listed.items()
+            if path.lstrip("/").startswith(before) and about.get("type", "file") == "file"
+        ]
+
+    def file(self, name: str) -> StoredFile:
+        """A file as it is now."""
+        about: Mapping[str, Any] | None = None
+        with self._reaching("read"), suppress(FileNotFoundError):
+            self._system.invalidate_cache()
+            about = self._system.info(f"{self._path}/{name}")
+        if about is None:
+            raise Missing(f"there is no file {name!r}")
+        return _stored(name, about)
+
+    def open(self, name: str) -> StoredContent:
+        """Open a file."""
+        file: Any = None
+        with self._reaching("read"), suppress(FileNotFoundError):
+            file = self._system.open(f"{self._path}/{name}", "rb")
+        if file is None:
+            raise Missing(f"there is no file {name!r}")
+        return StoredContent(file, partial(self._reaching, "read"))
+
     @contextmanager
     def _reaching(self, done: str) -> Iterator[None]:
         guard: ConnectionGuard | None = None
@@ -412,7 +542,27 @@ class RemoteFileStore:
             raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}") from None
 
 
+def _found(name: str, found: os.stat_result) -> StoredFile:
+    return StoredFile(name, found.st_size, f"{found.st_mtime_ns:020d}")
+
+
+_CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modify")
+"""The names under which file systems say when a file was changed."""
+
+
+def _stored(name: str, about: Mapping[str, Any]) -> StoredFile:
+    """A file as a file system describes it."""
+    changed = next((about[key] for key in _CHANGED if about.get(key) is not None), "")
+    if isinstance(changed, int | float):
+        changed = f"{changed:020.6f}"
+    return StoredFile(name, int(about.get("size") or 0), f"{changed} {about.get('ETag', '')}".strip())
+
+
 def _bounded(name: str, content: bytes, most: int) -> bytes:
     if len(content) > most:
         raise ValueError(f"the file {name!r} has more than {most:,} bytes; raise `most_bytes`")
     return content
+
+
+FileStore: TypeAlias = LocalFileStore | RemoteFileStore
+"""A folder or bucket of a tenant."""
