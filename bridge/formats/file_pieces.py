@@ -92,6 +92,7 @@ def pieces(  # noqa: PLR0913, PLR0917 - a file, its name and format, the schema 
     What the stream itself raises as a `RuntimeError` is passed on: it says nothing about what the file holds.
 
     >>> from io import BytesIO
+    >>> from dags import Kind
     >>> rows = pieces(BytesIO(b"t\n1\n2\n"), "a.csv", CsvMessages(), Schema.of(t=Kind.FLOAT), {}, 1)
     >>> [piece.events.to_pylist() for piece in rows]
     [[{'t': 2.0, '_rest': None}]]
@@ -209,7 +210,7 @@ def _rows_end(text: bytes, quote: bytes, *, first: bool = False) -> int:
     r"""Where the last row of a text ends, or its first; 0 if none does. Ends of lines within quotes end none.
 
     >>> _rows_end(b'a\nb,"c\nd', b'"'), _rows_end(b'a\nb,"c\nd"\ne', b'"'), _rows_end(b'a\nb\n', b"", first=True)
-    (2, 9, 2)
+    (2, 10, 2)
     """
     if first:
         end = text.find(b"\n") + 1

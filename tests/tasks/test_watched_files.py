@@ -26,8 +26,10 @@ from dags.connectors import FilesConnector
 from dags.message_formats import JSON
 from engine.implementations.outside import watched_files
 from engine.implementations.outside.file_list import FileList, FileListDamaged, ListedFile
+from engine.implementations.outside.file_stores import StoredContent
 from engine.implementations.outside.watched_files import WatchedFiles
 from engine.outside import HostOutside, Vault
+from engine.side_effect import OutsideUnreachable
 from tests.s3 import serving_s3
 from tests.tasks.worksite import OWNER, Worksite
 from tests.twins.memory_clock import MemoryClock
@@ -404,6 +406,28 @@ def test_a_folder_that_cannot_be_reached_is_trouble(tmp_path: Path) -> None:
     with pytest.raises(ConnectorTrouble, match="cannot be used: its host is not on the internet") as trouble:
         Bench(tmp_path, {"secret": "bucket"}).client()
     assert "pass" not in str(trouble.value)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_failure_to_read_is_trouble_and_then_all_is_read(
+    bench: Bench, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever library reads the file: it says nothing about what is in it."""
+    read, failing = StoredContent.readinto, True
+
+    def fail(self: StoredContent, into: Any) -> int:
+        if failing:
+            raise OutsideUnreachable("it cannot be read: no answer")
+        return read(self, into)
+
+    bench.put(name, CONTENTS[name])
+    monkeypatch.setattr(StoredContent, "readinto", fail)
+    with pytest.raises(ConnectorTrouble, match="no answer"):
+        bench.work()
+    failing = False
+    bench.die()
+    bench.work()
+    assert (list(range(50)), []) == (bench.numbers(), bench.rejected)
 
 
 @pytest.fixture
