@@ -34,10 +34,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
-def mill(served: Served) -> Address:
+def forge(served: Served) -> Address:
     """The broker's address, with the tenant's user and a new password."""
     with served.client() as operator:
-        given = operator.make_credentials("mill")
+        given = operator.make_credentials("forge")
     address = Address.parse(given.url)
     return Address(host=address.host, port=address.port, user=given.user, password=given.password)
 
@@ -47,7 +47,7 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
     out, back = (tomllib.loads(example.text) for example in GUIDE.examples if example.language == "toml")
     (output,), (consumer,) = out["outputs"]["mqtt"], back["inputs"]["mqtt_consumer"]
     assert "1ms" == output["json_timestamp_units"]
-    address = mill(served)
+    address = forge(served)
     reader = Reader(address, *consumer["topics"])
     metric = {"name": "press", "tags": {"host": "p7"}, "fields": {"celsius": 93.5}, "timestamp": 1_770_091_506_000}
     event = {
@@ -59,7 +59,7 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
     topic = output["topic"].replace('{{ .Tag "host" }}', metric["tags"]["host"])
     reader.client.publish(topic, json.dumps(event), qos=output["qos"])
     reader.until(lambda: bool(reader.messages), "the line of a hot machine")
-    (line,) = reader.on("mill/hot-lines")
+    (line,) = reader.on("forge/hot-lines")
     measured, fields, at = line.decode().split(" ")
     assert ("hot,machine=p7", "1770091506000000000") == (measured, at)
     assert {"celsius=93.5", 'host="p7"', 'measurement="press"'} == {*fields.split(",")}
@@ -71,7 +71,7 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
 def test_the_flow_for_node_red_sends_readings_and_shows_what_is_hot(served: Served, tmp_path: Path) -> None:
     """It is imported as it stands there, with the port and the password of this service."""
     (flow,) = (json.loads(example.text) for example in GUIDE.examples if example.language == "json")
-    address = mill(served)
+    address = forge(served)
     broker = next(node for node in flow if node["type"] == "mqtt-broker")
     broker |= {"broker": address.host, "port": str(address.port)}
     user_folder = tmp_path / "node-red"
@@ -83,7 +83,7 @@ def test_the_flow_for_node_red_sends_readings_and_shows_what_is_hot(served: Serv
     log = tmp_path / "node-red.log"
     command = [shutil.which("node") or "node", installed_node_red(CACHE), "--userDir", user_folder]
     with asked_process(command, "Node-RED", log, answers=False):
-        served.until(lambda: "celsius: 71.5, machine: 'saw'" in _one_line(log), "what is hot", bound=2 * BOUND)
+        served.until(lambda: "celsius: 71.5, machine: 'press'" in _one_line(log), "what is hot", bound=2 * BOUND)
 
 
 def _one_line(log: Path) -> str:
