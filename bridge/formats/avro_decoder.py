@@ -10,14 +10,15 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 
+from bridge.formats.flat_avro import FlatField, flat_fields, flat_reader
 from bridge.formats.texts import Kinds
-from bridge.formats.values import plain, shown_value, untyped, whole_message
+from bridge.formats.values import MOST_VALUES, HeldValues, finite_values, plain, shown_value, untyped, whole_message
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     DEEPEST,
@@ -187,6 +188,8 @@ class _Written:
     """What a single event in the format of that name begins with."""
     names: int
     """Bytes that the names of fields take."""
+    flat: Mapping[str, FlatField]
+    """The fields of a record of plain values, which is read here; empty for any other type."""
     read: Callable[[io.BytesIO], Any]
 
 
@@ -210,6 +213,7 @@ def _written(text: bytes) -> _Written:
         schema=schema,
         mark=_SINGLE + bytes.fromhex(check),
         names=len(json.dumps(copy)),
+        flat=flat_fields(copy),
         read=lambda stream: schemaless_reader(stream, schema, None),
     )
 
@@ -224,6 +228,9 @@ class AvroDecoder:
     def __init__(self, messages: AvroMessages, schema: Schema, _kinds: Kinds) -> None:
         self._schema = schema
         self._written: _Written | None = None
+        self._last: _Written | None = None
+        """What the events that were read last were written with, and what reads such events if they are flat."""
+        self._flat = flat_reader({}, schema)
         try:
             _written(_LONG)
         except ImportError as error:
@@ -233,11 +240,29 @@ class AvroDecoder:
                 self._written = _written(json.dumps(messages.writer_schema).encode())
             except _UnfitSchema as error:
                 raise UnusableFormat(f"the writer's schema cannot be used: {error}") from error
-        self._reading = MessageReading(parts=whole_message, read=untyped, values=self._values)
+        fast = MessageReading(parts=whole_message, read=self._typed, values=self._values)
+        slow = MessageReading(parts=whole_message, read=untyped, values=self._values)
+        self._decode = finite_values(
+            partial(events_by, fast, schema=schema), partial(events_by, slow, schema=schema), schema
+        )
 
     def __call__(self, messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
         """The events of messages as columns, and what is unfit of them."""
-        return events_by(self._reading, messages, self._schema)
+        return self._decode(messages)
+
+    def _typed(self, message: bytes) -> list[Any]:
+        """The events of a message if they are flat and all their fields declared; raises an error if they are not."""
+        if (single := self._written) is not None and not message.startswith(_CONTAINER):
+            return self._flat_events(single, 1, message.removeprefix(single.mark))
+        events: list[Any] = []
+        for written, count, block in self._blocks(message):
+            events += self._flat_events(written, count, block)
+        return events
+
+    def _flat_events(self, written: _Written, count: int, block: bytes) -> list[Any]:
+        if written is not self._last:
+            self._last, self._flat = written, flat_reader(written.flat, self._schema)
+        return self._flat(count, block)
 
     def _values(self, message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
         try:
@@ -249,8 +274,9 @@ class AvroDecoder:
             reason = why_unread(error, "message", "the message is not Avro: ")
             unfit.append(Unfit(event=shown_text(message[:1_000]), reason=reason))
             return
+        held = HeldValues(MOST_VALUES)
         for written, count, block in blocks:
-            yield from _events(written, count, block, unfit)
+            yield from _events(written, count, block, unfit, held)
 
     def _blocks(self, message: bytes) -> Iterator[tuple[_Written, int, bytes]]:
         """The schema of a message's events, how many there are, and their bytes; by blocks."""
@@ -301,7 +327,7 @@ def _inflated(block: bytes, most: int) -> bytes:
     return whole
 
 
-def _events(written: _Written, count: int, block: bytes, unfit: list[Unfit]) -> Iterator[Any]:
+def _events(written: _Written, count: int, block: bytes, unfit: list[Unfit], held: HeldValues) -> Iterator[Any]:
     """The events in a block."""
     start = 0
     stream, behind = io.BytesIO(block[: 2 * _LARGEST_ENCODED]), 0
@@ -313,23 +339,29 @@ def _events(written: _Written, count: int, block: bytes, unfit: list[Unfit]) -> 
             event = written.read(stream)
             size, start = behind + stream.tell() - start, behind + stream.tell()
         except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
-            why = f"the event is not of its schema: {error!r}"
+            # The library's text has an address in memory.
+            why = (
+                f"the event is not of its schema: {'it ends too soon' if isinstance(error, EOFError) else repr(error)}"
+            )
             unfit.append(Unfit(event=shown_text(block[start : start + 1_000]), reason=why, count=count - place))
             return
         try:
             left = len(block) - start if place == count - 1 else 0
-            yield _value(event, size, left)
+            yield _value(event, size, left, held)
+        except TooMuch as error:
+            unfit.append(Unfit(event=shown_value(event), reason=str(error), count=count - place))
+            return
         except (ValueError, RecursionError) as error:
             unfit.append(Unfit(event=shown_value(event), reason=why_unread(error, "event")))
 
 
-def _value(event: Any, size: int, left: int) -> Any:
+def _value(event: Any, size: int, left: int, held: HeldValues) -> Any:
     """An event of so many bytes, as JSON could hold it; there must be no bytes left behind the last one."""
     if left:
         raise ValueError(f"{left:,} bytes are left behind the event, so it was written with another schema")
     if size > _LARGEST_ENCODED:
         raise ValueError(f"the event has {size:,} bytes of Avro, and may have {_LARGEST_ENCODED:,}")
-    value = plain(event)
+    value = plain(event, held)
     if size > _PLAINLY_SMALL and (length := len(msgspec.json.encode(value))) > LARGEST_EVENT:
         raise ValueError(why_too_large(length))
     return value

@@ -20,7 +20,7 @@ from bridge.formats.protobuf_decoder import protobuf_decoder
 from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode, SparkplugDecoder, TopicDecoder
 from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
-from bridge.formats.values import finite_values, plain, shown_value, untyped
+from bridge.formats.values import MOST_VALUES, HeldValues, finite_values, plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
     MessageReading,
@@ -120,11 +120,39 @@ _FEW = 100_000
 
 def _msgpack(_messages: MsgpackMessages, schema: Schema, _kinds: Kinds) -> Decoder:
     typed = typed_events(schema)
-    fast = MessageReading(
-        parts=_packed, read=typed.reading(msgspec.msgpack.Decoder(typed.content).decode), values=_unpacked
-    )
-    slow = MessageReading(parts=_packed, read=untyped, values=_unpacked)
+    decode, held = typed.reading(msgspec.msgpack.Decoder(typed.content).decode), HeldValues()
+    has_json = Kind.JSON in schema.fields.values()
+    must_count = False
+
+    def parts(message: bytes, unfit: list[Unfit]) -> Iterator[bytes]:
+        nonlocal must_count
+        must_count = has_json and _may_be_full(message)
+        held.left = MOST_VALUES
+        events = _packed(message, unfit)
+        for place, part in enumerate(events):
+            if held.left < 0:
+                reason, count = "it comes behind too many values", len(events) - place
+                unfit.append(Unfit(event=shown_text(part[:1_000]), reason=reason, count=count))
+                return
+            yield part
+
+    def read(part: bytes) -> Any:
+        if must_count:
+            raise ValueError
+        return decode(part)
+
+    fast = MessageReading(parts=parts, read=read, values=partial(_unpacked, held))
+    slow = MessageReading(parts=parts, read=untyped, values=partial(_unpacked, held))
     return finite_values(partial(events_by, fast, schema=schema), partial(events_by, slow, schema=schema), schema)
+
+
+_CONTAINERS = bytes(range(0x80, 0xA0)) + b"\xdc\xdd\xde\xdf"
+"""The bytes that lists and objects begin with."""
+
+
+def _may_be_full(message: bytes) -> bool:
+    """Whether a message may hold so many lists and objects that they have to be counted, value by value."""
+    return len(message) > _FEW and len(message) - len(message.translate(None, _CONTAINERS)) > MOST_VALUES // 10
 
 
 def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
@@ -144,7 +172,7 @@ def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
     return (message,) if len(message) <= LARGEST_EVENT else list(_small(map(bytes, events), unfit))
 
 
-def _unpacked(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
+def _unpacked(held: HeldValues, message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
     try:
         # Event by event if they are many, because as objects they take up to a hundred times the memory.
         content = _PACKED.decode(message) if len(message) > _FEW and _LISTS.match(message) else _ANY.decode(message)
@@ -152,9 +180,13 @@ def _unpacked(message: bytes, unfit: list[Unfit]) -> Iterator[Any]:
         reason = why_unread(error, "message", "the message is not MessagePack: ")
         unfit.append(Unfit(event=shown_text(message[:1_000]), reason=reason))
         return
-    for event in content if isinstance(content, list) else [content]:
+    events = content if isinstance(content, list) else [content]
+    for place, event in enumerate(events):
         try:
-            yield plain(_ANY.decode(event) if isinstance(event, msgspec.Raw) else event)
+            yield plain(_ANY.decode(event) if isinstance(event, msgspec.Raw) else event, held)
+        except TooMuch as error:
+            unfit.append(Unfit(event=shown_text(message[:1_000]), reason=str(error), count=len(events) - place))
+            return
         except (ValueError, RecursionError) as error:
             unfit.append(Unfit(event=shown_value(event), reason=why_unread(error, "event")))
 

@@ -35,7 +35,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from bridge.formats.texts import Kinds
-from bridge.formats.values import Decoding, finite_values, untyped, whole_message
+from bridge.formats.values import Decoding, HeldValues, finite_values, untyped, whole_message
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     CONVERTED,
@@ -92,20 +92,6 @@ _SPECIAL: Mapping[str, _Convert] = MappingProxyType(
 """Message types that stand for one value, by their full names."""
 
 
-class _Held:
-    """How much the objects of one message take."""
-
-    def __init__(self) -> None:
-        self.left = 0
-        """Bytes that more objects may take."""
-
-    def take(self, size: int) -> None:
-        """Hold one more object."""
-        self.left -= size
-        if self.left < 0:
-            raise TooMuch("the message holds too many values; send several")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
     """How one field of a message type is read."""
@@ -122,7 +108,7 @@ class _Types:
     """How the message types of one descriptor are read."""
 
     def __init__(self) -> None:
-        self.held = _Held()
+        self.held = HeldValues()
         self._objects: dict[str, _Convert] = {}
         self._open: list[str] = []
         """The types in which another one is looked at."""

@@ -9,14 +9,20 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from bridge.formats.texts import NO_KINDS, Kinds
 from bridge.formats.values import shown_value, untyped
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
+    EARLIEST,
+    LATEST,
     MessageReading,
     TooMuch,
     Unfit,
@@ -24,9 +30,10 @@ from bridge.raw_events import (
     shown_text,
     texts_to_read,
     too_much,
+    typed_events,
     values_in,
 )
-from dags import Schema
+from dags import Kind, Schema
 from dags.message_formats import SenmlMessages
 
 _NUMBER, _TEXT = (int, float), (str,)
@@ -45,6 +52,8 @@ _ABSOLUTE = 2**28
 """Seconds from which on a time is one since 1970, and not relative to now."""
 _LONGEST_NAMES = 4 * LARGEST_RAW_MESSAGE
 """Characters that the base names and units of a message may take in all its events, each of which repeats them."""
+_WORTH_IT = 5
+"""Records of a pack from which on it is faster to read them label by label."""
 
 
 def senml_decoder(
@@ -59,9 +68,118 @@ def senml_decoder(
     >>> [(event["n"], event["t"].second, event["v"]) for event in events.to_pylist()]
     [('a/warmth', 24, 20.5), ('a/light', 25, 3.0)]
     """
-    return partial(
-        events_by, MessageReading(parts=_parts, read=untyped, values=partial(_resolved, clock)), schema=schema
-    )
+    reading = MessageReading(parts=_parts, read=_typed(schema, clock), values=partial(_resolved, clock))
+    return partial(events_by, reading, schema=schema)
+
+
+_PLAIN_TYPES: Mapping[tuple[type, ...], type] = {_NUMBER: float, _TEXT: str, (bool,): bool}
+# A label may be missing, but not null, so None is no value of its type.
+_Record: Any = msgspec.defstruct(
+    "Record",
+    [(label, _PLAIN_TYPES[types], None) for label, types in {**_BASES, **_LABELS}.items()],
+    forbid_unknown_fields=True,
+    gc=False,
+)
+"""A record that has the labels of the standard alone."""
+_NAMES, _TIMES, _NUMBERS = attrgetter("n"), attrgetter("t"), attrgetter("v")
+_SELDOM = attrgetter(*_BASES, "vs", "vb", "vd", "s", "ut", "u")
+_NONE_OF_THEM = (None,) * 12
+_TYPED: Mapping[str, Kind] = MappingProxyType(
+    {
+        "n": Kind.STRING,
+        "t": Kind.TIMESTAMP,
+        "v": Kind.FLOAT,
+        "vs": Kind.STRING,
+        "vb": Kind.BOOLEAN,
+        "vd": Kind.STRING,
+        "u": Kind.STRING,
+    }
+)
+"""The labels of records that are read at once, and the kinds that they have to be declared as."""
+
+
+class _TypedPacks:
+    """Reads packs straight into the places for the fields of a schema.
+
+    An error is raised for a pack that is not plain in every way: with labels that are not declared, base values that
+    are added, or anything wrong.
+    """
+
+    def __init__(self, schema: Schema, clock: Callable[[], float]) -> None:
+        labels, names = [*_TYPED], (*schema.names(), "")
+        self._clock = clock
+        self._decode = msgspec.json.Decoder(_Record | list[_Record]).decode
+        self._event = typed_events(schema).event
+        # What a record does not have is null, as is the column of undeclared fields.
+        self._ordered = itemgetter(*(labels.index(name) if name in labels else len(labels) for name in names))
+        self._undeclared = [attrgetter(label) for label in ("s", "ut", *(name for name in labels if name not in names))]
+        self._has_unit = "u" in names
+
+    def read(self, message: bytes) -> Any:
+        """The events of a pack."""
+        pack, now = self._decode(message), self._clock()
+        if not isinstance(pack, list):
+            return self._one_by_one([pack], now)
+        if len(pack) >= _WORTH_IT and list(map(_SELDOM, pack[1:])).count(_NONE_OF_THEM) == len(pack) - 1:
+            events = self._one_by_one(pack[:1], now)
+            if more := self._together(pack[0], pack[1:]):
+                return events + more
+        return self._one_by_one(pack, now)
+
+    def _one_by_one(self, pack: Sequence[Any], now: float) -> list[Any]:
+        name, start, spent = "", 0.0, 0
+        unit: str | None = None
+        events: list[Any] = []
+        for record in pack:
+            if not record.bn is record.bt is record.bu is record.bv is record.bs is record.bver is None:
+                if not record.bv is record.bs is record.bver is None:
+                    raise ValueError
+                name = name if record.bn is None else record.bn
+                start = start if record.bt is None else record.bt
+                unit = unit if record.bu is None else record.bu
+            full_name = name if record.n is None else name + record.n
+            seconds = start if record.t is None else start + record.t
+            milliseconds = round(1_000 * (seconds if seconds >= _ABSOLUTE else now + seconds))
+            values = record.v, record.vs, record.vb, record.vd
+            if values.count(None) != len(values) - 1 or not full_name or not EARLIEST <= milliseconds <= LATEST:
+                raise ValueError
+            for label in self._undeclared:
+                if label(record) is not None:
+                    raise ValueError
+            row = full_name, milliseconds, *values, unit if record.u is None else record.u, None
+            events.append(self._event(*self._ordered(row)))
+            spent += len(name) + len(unit or "")
+        if spent > _LONGEST_NAMES or (unit is not None and not self._has_unit):
+            raise ValueError
+        return events
+
+    def _together(self, first: Any, rest: Sequence[Any]) -> list[Any]:
+        """Records of numbers whose base values are all in a first one, label by label; empty if they are less plain."""
+        names, times, numbers = (list(map(label, rest)) for label in (_NAMES, _TIMES, _NUMBERS))
+        start, name, unit, count = first.bt, first.bn or "", first.bu, len(rest)
+        if start is None or None in names or None in times or None in numbers or ("" in names and not name):
+            return []
+        if start + min(times) < _ABSOLUTE or 1_000 * (start + max(times)) > LATEST:
+            return []
+        if (len(name) + len(unit or "")) * count > _LONGEST_NAMES:
+            return []
+        row = (
+            [name + own for own in names] if name else names,
+            [round(1_000 * (start + time)) for time in times],
+            numbers,
+            *(repeat(None) for _text_or_flag in range(3)),
+            repeat(unit),
+            repeat(None),
+        )
+        return list(map(self._event, *self._ordered(row)))
+
+
+def _typed(schema: Schema, clock: Callable[[], float]) -> Callable[[bytes], Any]:
+    """What reads packs at once, if the schema declares what all of them have as what it is."""
+    kinds = schema.fields
+    if not {"n", "t"} <= kinds.keys() or any(kinds.get(label, kind) is not kind for label, kind in _TYPED.items()):
+        return untyped
+    return _TypedPacks(schema, clock).read
 
 
 def _parts(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:

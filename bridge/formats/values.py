@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.raw_events import DEEPEST, TooMuch, Unfit, check_size, deeper_than, too_much
+from bridge.raw_events import DEEPEST, TooMuch, Unfit, check_size, too_much
 from dags import Kind, Schema
 
 Decoding: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Unfit, ...]]]
@@ -31,35 +31,59 @@ def whole_message(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
     return (message,)
 
 
-def plain(event: Any) -> Any:
-    """An event as JSON could hold it: bytes as base64 text, and times as ISO 8601.
+class HeldValues:
+    """How much the values of one message may still take. A byte of a message can stand for an object of a hundred."""
 
-    >>> plain({"picture": b"abc"})
-    {'picture': 'YWJj'}
-    """
-    if deeper_than(event, DEEPEST + 1):
-        raise RecursionError
-    return _plain(event)
+    def __init__(self, left: int = 0) -> None:
+        self.left = left
+
+    def take(self, size: int) -> None:
+        """Hold more of them; raises `TooMuch`."""
+        self.left -= size
+        if self.left < 0:
+            raise TooMuch("the message holds too many values; send several")
 
 
+MOST_VALUES = 3_000_000
+"""Values of a message, where some count for more, by the time that they take; so all take about a second."""
+_CONTAINER, _BYTES, _DATE = 4, 3, 12
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
-def _plain(value: Any) -> Any:
+def plain(event: Any, held: HeldValues) -> Any:
+    """An event as JSON could hold it: bytes as base64 text, and times as ISO 8601.
+
+    >>> plain({"picture": b"abc"}, HeldValues(10))
+    {'picture': 'YWJj'}
+    """
+    return _plain(event, DEEPEST + 1, held.take)
+
+
+def _plain(value: Any, levels: int, take: Callable[[int], None]) -> Any:
     # By its type, because matching patterns takes three times as long.
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is dict:
+        if not levels:
+            raise RecursionError
+        take(len(value) + _CONTAINER)
         if not all(type(name) is str for name in value):
             odd = next(name for name in value if type(name) is not str)
             raise ValueError(f"the name {odd!r} of a field is not a text")
-        return {name: inner if type(inner) in _PLAIN else _plain(inner) for name, inner in value.items()}
+        return {
+            name: inner if type(inner) in _PLAIN else _plain(inner, levels - 1, take) for name, inner in value.items()
+        }
     if kind is list:
-        return [inner if type(inner) in _PLAIN else _plain(inner) for inner in value]
+        if not levels:
+            raise RecursionError
+        take(len(value) + _CONTAINER)
+        return [inner if type(inner) in _PLAIN else _plain(inner, levels - 1, take) for inner in value]
     if kind is bytes:
+        take(_BYTES)
         return base64.b64encode(value).decode()
     if isinstance(value, date):
+        take(_DATE)
         return value.isoformat()
     raise ValueError(f"a value is of the type {kind.__name__}, which JSON does not have")
 

@@ -4,6 +4,7 @@ import io
 import json
 import struct
 import sys
+import time
 import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -243,3 +244,77 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     avro_decoder._written.cache_clear()
     with pytest.raises(UnusableFormat, match=r"install braid\[avro\] on every host"):
         decoder(AvroMessages(), SCHEMA)
+
+
+def test_what_lists_hold_is_bounded() -> None:
+    """A byte of Avro may be a list, of which one event holds a million at most and all events some more."""
+    written = {
+        "type": "record",
+        "name": "Event",
+        "fields": [{"name": "j", "type": {"type": "array", "items": {"type": "array", "items": "int"}}}],
+    }
+    event = b"\x80\xf1\x04" + b"\0" * 40_000 + b"\0"
+    begun = time.process_time()
+    batch, unfit = decoder(AvroMessages(), SCHEMA)([by_hand(written, [(100, event * 100), (90, event * 90)])])
+    assert time.process_time() - begun < 4
+    assert 190 == len(batch) + sum(report.count for report in unfit)
+    assert "too many values" in unfit[0].reason
+    assert len(batch) < 20
+
+
+FLAT: dict[str, Any] = {
+    "type": "record",
+    "name": "Flat",
+    "fields": [
+        {"name": "s", "type": "string"},
+        {"name": "i", "type": ["null", "long"]},
+        {"name": "b", "type": ["boolean", "null"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "f", "type": "double"},
+    ],
+}
+FLAT_EVENTS = st.fixed_dictionaries(
+    {
+        "s": TEXTS,
+        "i": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "b": st.none() | st.booleans(),
+        "at": st.integers(-(10**15), 10**15) | st.sampled_from([-62_135_596_800_000, 253_402_300_799_999]),
+        "f": st.floats(),
+    }
+)
+FLAT_SCHEMA = Schema.of(
+    {"b": Kind.BOOLEAN, "i": Kind.INTEGER, "f": Kind.FLOAT, "s": Kind.STRING, "at": Kind.TIMESTAMP, "none": Kind.FLOAT}
+)
+
+
+@given(
+    events=st.lists(FLAT_EVENTS, max_size=4),
+    cut=st.integers(0, 3),
+    wrong=st.binary(max_size=2),
+    noise=st.binary(max_size=12),
+)
+def test_flat_records_are_read_as_all_others_are(events: list[Any], cut: int, wrong: bytes, noise: bytes) -> None:
+    """Whatever is in them, also where they are damaged."""
+    plain = {**FLAT, "fields": [{**field} for field in FLAT["fields"]]}
+    plain["fields"][3] = {"name": "at", "type": "long"}
+    whole = [single(event, plain) for event in events]
+    messages = [
+        *whole,
+        noise,
+        *(event[: -cut or None] + wrong for event in whole),
+        by_hand(FLAT, [(len(whole), b"".join(whole))]),
+        by_hand(FLAT, [(len(whole), b"".join(whole) + wrong)]),
+    ]
+    form = AvroMessages(writer_schema=FLAT)
+    at_once = [decoder(form, FLAT_SCHEMA)([message]) for message in messages]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(avro_decoder, "flat_reader", lambda _fields, _schema: untyped_block)
+        one_by_one = [decoder(form, FLAT_SCHEMA)([message]) for message in messages]
+    for (batch, unfit), (expected, reported) in zip(at_once, one_by_one, strict=True):
+        assert expected.to_pylist() == batch.to_pylist()
+        assert reported == unfit
+
+
+def untyped_block(_count: int, _block: bytes) -> list[Any]:
+    """What reads no block at once."""
+    raise ValueError

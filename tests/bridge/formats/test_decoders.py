@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -288,6 +289,27 @@ def test_large_lists_of_messagepack_are_read_event_by_event() -> None:
     damaged = packed.replace(b"x" * 100, b"\xff" * 100, 1)
     batch, unfit = decoder(MsgpackMessages(), SCHEMA)([damaged])
     assert (1_999, 2) == (len(batch), len(unfit))
+
+
+@pytest.mark.parametrize("field", ["j", "more"])
+@pytest.mark.parametrize(("events", "inner"), [(1, 3_900_000), (1_000, 7_000), (90_000, 70)])
+def test_what_lists_hold_is_bounded(field: str, events: int, inner: int) -> None:
+    """A byte of MessagePack may be a list; so many take seconds, wherever they are."""
+    event = b"\x81" + msgspec.msgpack.encode(field) + b"\xdd" + inner.to_bytes(4) + b"\x90" * inner
+    message = b"\xdd" + events.to_bytes(4) + event * events
+    begun = time.process_time()
+    batch, unfit = decoder(MsgpackMessages(), SCHEMA)([message])
+    assert time.process_time() - begun < 4
+    assert events == len(batch) + sum(report.count for report in unfit)
+    assert "too many values" in unfit[0].reason
+    assert len(batch) <= 3_000_000 // (5 * inner)
+
+
+def test_many_numbers_are_not_too_many() -> None:
+    """Their bytes may look like lists."""
+    events = [{"f": number / 7, "j": [0.1] * 8} for number in range(60_000)]
+    batch, unfit = decoder(MsgpackMessages(), SCHEMA)([msgspec.msgpack.encode(events)])
+    assert (60_000, ()) == (len(batch), unfit)
 
 
 def test_depth_is_bounded() -> None:

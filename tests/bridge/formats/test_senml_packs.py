@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.formats import senml_packs
 from bridge.formats.decoders import decoder
 from bridge.formats.senml_packs import senml_decoder
+from bridge.formats.values import untyped
 from bridge.raw_events import REST_COLUMN, Unfit
 from dags import Kind, Schema
 from dags.message_formats import SenmlMessages
@@ -110,6 +112,51 @@ def test_base_names_are_bounded() -> None:
     assert (32, 68) == (len(events), unfit[0].count)
     events, unfit = read([{"n": "a", "vs": "x" * 4_000_100}])
     assert (0, 1) == (len(events), len(unfit))
+
+
+PLAIN = st.fixed_dictionaries(
+    {},
+    optional={
+        "bn": st.sampled_from(["", "a/", "b/"]),
+        "bt": st.sampled_from([0, 1e9, 1_700_000_000, -5, 1e300]),
+        "bu": st.sampled_from(["A", "V"]),
+        "bv": st.sampled_from([1, -0.5]),
+    },
+)
+RECORDS = st.fixed_dictionaries(
+    {"n": st.sampled_from(["", "x", "yy"])},
+    optional={
+        "t": st.integers(-5, 5) | st.floats(-5, 5) | st.just(1e300),
+        "v": st.integers(-5, 5) | st.floats(allow_nan=False, allow_infinity=False),
+        "u": st.just("W"),
+        "vs": st.just("on"),
+        "s": st.just(2.5),
+        "other": st.just(1),
+    },
+)
+NUMBERS = st.fixed_dictionaries({"n": st.sampled_from(["", "x"]), "t": st.floats(-9, 9), "v": st.floats(-9, 9)})
+PACKS = st.tuples(PLAIN, st.lists(NUMBERS, min_size=1, max_size=8)).map(
+    lambda parts: [parts[0] | parts[1][0], *parts[1][1:]]
+) | st.lists(st.tuples(PLAIN, RECORDS).map(lambda parts: parts[0] | parts[1]) | RECORDS, max_size=7)
+SCHEMAS = [SCHEMA, Schema.of(n=Kind.STRING, t=Kind.TIMESTAMP, v=Kind.FLOAT), Schema.of(v=Kind.FLOAT)]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=["all", "some", "few"])
+def test_packs_are_the_same_at_once_and_value_by_value(schema: Schema) -> None:
+    """Whatever is in them, and whatever of it is declared."""
+    at_once = senml_decoder(SenmlMessages(), schema, clock=lambda: NOW)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(senml_packs, "_typed", lambda _schema, _clock: untyped)
+        by_value = senml_decoder(SenmlMessages(), schema, clock=lambda: NOW)
+
+    @given(packs=st.lists(PACKS, max_size=3))
+    def holds(packs: list[Any]) -> None:
+        messages = [json.dumps(pack).encode() for pack in packs]
+        (batch, unfit), (expected, reported) = at_once(messages), by_value(messages)
+        assert expected.to_pylist() == batch.to_pylist()
+        assert reported == unfit
+
+    holds()
 
 
 LABELS = st.sampled_from(
