@@ -80,6 +80,8 @@ class ProposalForm(Form):
 
     topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
     seconds: Annotated[int, Field(ge=1, le=60)] = 10
+    format: MessageFormat | None = None
+    """The format of its messages. Without it, it is recognised where they leave no doubt, and JSON where they do."""
 
 
 class ProposedSource(Answer):

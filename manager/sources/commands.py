@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -101,9 +101,14 @@ def propose(
     client: Client,
     topic: Annotated[str, typer.Argument(help="A topic below your name, or that of a source of yours.")],
     seconds: Annotated[int, typer.Option(min=1, max=60, help="How long to listen.")] = 10,
+    messages_format: Annotated[
+        str | None,
+        typer.Option("--format", help="The format of the messages, such as csv, or as JSON; else it is recognised."),
+    ] = None,
 ) -> Shown:
     """Listen to a topic, and print a source for `braid sources register` whose schema takes what came."""
-    answer = client.propose_source(fill_form(ProposalForm, topic=topic, seconds=seconds))
+    form = fill_form(ProposalForm, topic=topic, seconds=seconds, format=_format(messages_format))
+    answer = client.propose_source(form)
     if not answer.events:
         none = "no event that a source takes" if answer.messages else "no message"
         why = f": {answer.why_unread}" if answer.why_unread else ""
@@ -113,8 +118,17 @@ def propose(
         complain(f"{answer.unread:,} could not be read; the first one: {answer.why_unread}")
     for undecided in answer.undecided:
         complain(f"{undecided.field}: {undecided.why}" if undecided.field is not None else undecided.why)
-    form = answer.source.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return Shown(data=answer, text=Text(json.dumps(form, indent=2, ensure_ascii=False)))
+    source = answer.source.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Shown(data=answer, text=Text(json.dumps(source, indent=2, ensure_ascii=False)))
+
+
+def _format(text: str | None) -> Any:
+    if text is None or not text.startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise WrongUsage(f"the format is not JSON: {error}; name a kind, or quote an object") from None
 
 
 @app.command()

@@ -16,7 +16,7 @@ from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Schema, fields_in
 from dags.connectors import Connector, MessageConnector
-from dags.message_formats import UnusableFormat
+from dags.message_formats import MessageFormat, UnusableFormat
 from dags.source_topics import overlap, source_topic
 from engine.plan import unfit
 from manager.answers.base import Page
@@ -63,7 +63,7 @@ from manager.observations.reports import HostSeen, received_of
 from manager.planner import public_id
 from manager.problem import Conflict, Forbidden, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.sources.events import EventSender, Gap, events_of
-from manager.sources.inference import inferred, samples_in
+from manager.sources.inference import inferred, recognised, samples_in
 from manager.store.tables import SourceRow, TenantRow, WebhookDeliveryRow, WebhookRow
 from manager.tenants.broker_access import UnfitName, check_source_topic
 from manager.tenants.quotas import Holding, check_another, check_generated
@@ -135,16 +135,19 @@ class Sources(Base):
     def propose(self, caller: Caller, form: ProposalForm) -> ProposalAnswer:
         """Propose a source by what comes on its topic while it is listened to."""
         owner = self._check_listening(caller, form.topic)
+        if form.format is not None:
+            _check_format(form.format, Schema.of(), "/format")
         if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("topics are listened to only by a manager that leads and has a broker; ask that one")
         with outputs.sample(caller.who, form.topic) as sample:
             messages = sample.gather(form.seconds)
-        samples = samples_in(messages)
-        schema = inferred(samples.events)
+        messages_format = form.format or recognised(messages)
+        samples = samples_in(messages, messages_format)
+        schema = inferred(samples.events, from_texts=messages_format.has_texts)
         return ProposalAnswer(
             source=ProposedSource(
                 name=_name_of(form.topic, owner),
-                connection=TopicConnection(kind="topic", topic=form.topic),
+                connection=TopicConnection(kind="topic", topic=form.topic, format=messages_format),
                 fields=dict(schema.fields),
                 owner=owner if caller.is_operator else None,
             ),
@@ -374,10 +377,15 @@ def _check_connection(connection: Connection, fields: Mapping[str, Kind]) -> Non
             why = f"the topic {connection.topic!r} {why}"
             raise invalid("/connection/topic", "unfit-topic", why, "choose another topic")
     if isinstance(connection, TopicConnection | MessageConnector):
-        try:
-            decoder(connection.format, Schema.of(fields))
-        except UnusableFormat as error:
-            raise invalid("/connection/format", "unfit-format", str(error), "correct the format") from error
+        _check_format(connection.format, Schema.of(fields), "/connection/format")
+
+
+def _check_format(messages: MessageFormat, schema: Schema, pointer: str) -> None:
+    """Refuse a format that no message could be read by."""
+    try:
+        decoder(messages, schema)
+    except UnusableFormat as error:
+        raise invalid(pointer, "unfit-format", str(error), "correct the format") from error
 
 
 def _check_made(connection: TopicConnection | Connector, fields: Mapping[str, Kind]) -> Mapping[str, Kind]:

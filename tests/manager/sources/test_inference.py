@@ -3,13 +3,24 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.formats.decoders import decoder
 from bridge.raw_events import events_in
 from dags import Kind, Schema
-from manager.sources.inference import MOST_DECLARED_FIELDS, inferred
+from dags.message_formats import (
+    JSON,
+    CsvMessages,
+    JsonLinesMessages,
+    MessageFormat,
+    MsgpackMessages,
+    SenmlMessages,
+    TextMessages,
+)
+from manager.sources.inference import MOST_DECLARED_FIELDS, inferred, recognised, samples_in
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 TIMES = st.datetimes().map(lambda at: at.isoformat()) | st.sampled_from(
@@ -89,3 +100,55 @@ def test_the_most_frequent_fields_are_declared() -> None:
     schema = inferred(events)
     assert (MOST_DECLARED_FIELDS, True) == (len(schema.fields), {"f298", "f299"} <= schema.fields.keys())
     assert ["there are 300 fields; the 250 most frequent are declared"] == [each.why for each in schema.undecided]
+
+
+CELLS = st.sampled_from(
+    ["", "1", "0", " 7", "1.5", "1e3", "nan", "true", "2026-03-01T12:00:00Z", "12:00", "a b", "1_0"]
+)
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6))
+def test_a_schema_inferred_from_texts_takes_all_of_them(rows: list[tuple[str, str]]) -> None:
+    """Each field as the narrowest kind that all its texts can be read as."""
+    form = CsvMessages(columns=("a", "b"))
+    message = "\n".join(map(",".join, rows)).encode()
+    samples = samples_in([message], form)
+    schema = Schema.of(inferred(samples.events, from_texts=True).fields)
+    batch, rejected = decoder(form, schema)([message])
+    assert (len(samples.events), ()) == (len(batch), rejected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["0", "1"], Kind.INTEGER),
+        (["1", "2.5"], Kind.FLOAT),
+        (["true", "0"], Kind.BOOLEAN),
+        (["2026-03-01"], Kind.TIMESTAMP),
+        (["1", "-"], Kind.STRING),
+    ],
+)
+def test_a_field_of_texts_gets_the_narrowest_kind(texts: list[str], kind: Kind) -> None:
+    """Zeros and ones are numbers."""
+    assert {"x": kind} == inferred([{"x": text} for text in texts], from_texts=True).fields
+
+
+@pytest.mark.parametrize(
+    ("messages", "form"),
+    [
+        ([], JSON),
+        ([b'{"n": 1}', b"[]", b'[{"t": 2}]'], JSON),
+        ([b'[{"n": "a", "v": 1}]'], JSON),
+        ([b'[{"bn": "a/", "n": "b", "v": 1}, {"n": "c", "v": 2}]'], SenmlMessages()),
+        ([b'[{"bn": "a/", "n": "b", "v": 1, "more": 2}]'], JSON),
+        ([b'{"a": 1}\n{"a": 2}\n'], JsonLinesMessages()),
+        ([msgspec.msgpack.encode({"a": 1}), msgspec.msgpack.encode([{"a": 2}])], MsgpackMessages()),
+        ([b"21.5", b"-3"], TextMessages(field="value")),
+        ([b"21.5", b"warm"], JSON),
+        ([b"a,b\n1,2"], JSON),
+        ([b"\xff\x00"], JSON),
+    ],
+)
+def test_a_format_is_recognised_where_there_is_no_doubt(messages: list[bytes], form: MessageFormat) -> None:
+    """What is read without any trouble may still be another format, and then it is taken for JSON."""
+    assert form == recognised(messages)

@@ -44,7 +44,9 @@ class Bench:
         client.subscribe = noted
         return client
 
-    def propose(self, who: Caller, topic: str, *messages: bytes, seconds: int = 1) -> ProposalAnswer:
+    def propose(
+        self, who: Caller, topic: str, *messages: bytes, seconds: int = 1, form: ProposalForm | None = None
+    ) -> ProposalAnswer:
         """Propose a source while messages come."""
 
         def publish() -> None:
@@ -55,7 +57,7 @@ class Bench:
         self.subscribed.clear()
         if messages:
             threading.Thread(target=publish, daemon=True).start()
-        return self.manager.service.sources.propose(who, ProposalForm(topic=topic, seconds=seconds))
+        return self.manager.service.sources.propose(who, form or ProposalForm(topic=topic, seconds=seconds))
 
 
 @pytest.fixture
@@ -77,6 +79,21 @@ def test_a_proposal_can_be_registered_as_it_is(bench: Bench) -> None:
     form = answer.source.model_dump(mode="json", by_alias=True, exclude_none=True)
     made = bench.manager.service.sources.register(ANN, SourceForm.model_validate_json(json.dumps(form)))
     assert ("ann:hall-1-visitors", answer.source.fields) == (made.name, made.fields)
+
+
+def test_a_proposal_has_the_format_of_what_came(bench: Bench) -> None:
+    """The one that was named, or that cannot be mistaken; one that cannot be used is refused at once."""
+    named = ProposalForm.model_validate({"topic": "ann/levels", "seconds": 1, "format": "csv"})
+    answer = bench.propose(ANN, "ann/levels", b"at,level\n2026-03-01,2.5", b"at,level\n2026-03-02,3", form=named)
+    assert ({"at": "timestamp", "level": "float"}, "csv") == (
+        answer.source.fields,
+        answer.source.connection.format.kind,
+    )
+    answer = bench.propose(ANN, "ann/plain", b"21.5", b"22")
+    assert ({"value": "float"}, "text") == (answer.source.fields, answer.source.connection.format.kind)
+    broken = {"topic": "ann/x", "format": {"kind": "protobuf", "descriptor": "eA==", "message": "acme.Reading"}}
+    with pytest.raises(InvalidRequest, match="FileDescriptorSet"):
+        bench.manager.service.sources.propose(ANN, ProposalForm.model_validate(broken))
 
 
 def test_a_tenant_listens_below_its_name_and_to_its_sources(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from manager.answers.sources import ProposalForm
 from manager.exit_codes import ExitCode
 from manager.rest.examples import BODIES
 from tests.manager.braid_runner import Braid
@@ -23,6 +24,16 @@ def test_what_is_printed_can_be_registered(braid: Braid) -> None:
     Path("source.json").write_text(result.stdout)
     braid("sources", "register", "source.json", answers=ok(SOURCE))
     assert {name: value for name, value in PROPOSAL["source"].items() if value is not None} == braid.sent()
+
+
+def test_a_format_may_be_named(braid: Braid) -> None:
+    """By its kind, or as an object."""
+    for text, sent in (("csv", "csv"), ('{"kind": "csv", "separator": ";"}', {"kind": "csv", "separator": ";"})):
+        braid("sources", "propose", "ann/pavement", "--format", text, answers=ok(PROPOSAL))
+        form = ProposalForm.model_validate({"topic": "ann/pavement", "format": sent})
+        assert form == ProposalForm.model_validate(braid.sent())
+    for text in ("{", "none"):
+        assert ExitCode.PROBLEMS == braid("sources", "propose", "ann/pavement", "--format", text).exit_code
 
 
 def test_for_programs_the_whole_answer_is_printed(braid: Braid) -> None:
