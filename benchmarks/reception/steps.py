@@ -1,5 +1,6 @@
 """The steps of receiving, each alone, and the decoders of all formats: microseconds per event."""
 
+import base64
 import io
 import json
 import statistics
@@ -9,15 +10,26 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
+import pyarrow as pa
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from benchmarks.instruments import scratch_folder
 from benchmarks.reception.backlog import payloads
 from benchmarks.reception.process import BACKLOG_TOPIC, RAW_FIELDS
 from bridge import Item, Spool
-from bridge.formats.decoders import decoder
+from bridge.formats.decoders import Decoder, decoder
+from bridge.formats.sparkplug_decoder import SparkplugDecoder
+from bridge.formats.sparkplug_messages import Payload
 from bridge.messages import Message
-from bridge.raw_events import events_in
+from bridge.raw_events import Unfit, events_in
 from bridge.source_topics import events_on
 from bridge.spools.log import packed
 from bridge.transport.mqtt_rounds import usual_messages
@@ -29,8 +41,10 @@ from dags.message_formats import (
     JsonLinesMessages,
     MessageFormat,
     MsgpackMessages,
+    ProtobufMessages,
     RawMessages,
     SenmlMessages,
+    SparkplugMessages,
     TextMessages,
 )
 from dags.source_topics import source_topic
@@ -92,6 +106,45 @@ def _avro(events: Sequence[Event]) -> bytes:
     return stream.getvalue()
 
 
+def _message_type() -> ProtobufMessages:
+    types = {Kind.STRING: FieldDescriptorProto.TYPE_STRING, Kind.FLOAT: FieldDescriptorProto.TYPE_DOUBLE}
+    kind = DescriptorProto(name="Event")
+    for number, (name, field_kind) in enumerate(RAW_FIELDS.items(), 1):
+        label = FieldDescriptorProto.LABEL_OPTIONAL
+        kind.field.add(name=name, number=number, type=types[field_kind], label=label)
+    file = FileDescriptorProto(name="event.proto", syntax="proto3", message_type=[kind])
+    text = base64.b64encode(FileDescriptorSet(file=[file]).SerializeToString()).decode()
+    return ProtobufMessages(descriptor=text, message="Event", delimited=True)
+
+
+_PROTOBUF = _message_type()
+
+
+def _protobuf(events: Sequence[Event]) -> bytes:
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(base64.b64decode(_PROTOBUF.descriptor)).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    event_class = GetMessageClass(pool.FindMessageTypeByName(_PROTOBUF.message))
+    written = [event_class(**event).SerializeToString() for event in events]
+    # None of them has more than 127 bytes, so their lengths take a byte each.
+    return b"".join(bytes([len(text)]) + text for text in written)
+
+
+def _sparkplug(per_message: int) -> tuple[Decoder, list[bytes]]:
+    """What reads data with numbers for the names of their metrics, and such data."""
+    decode = SparkplugDecoder(SparkplugMessages(metrics="rows"), Schema.of(name=Kind.STRING, value=Kind.FLOAT))
+    names = [{"name": f"metric{at}", "alias": at, "datatype": 10, "double_value": 0.0} for at in range(per_message)]
+    decode([Message("spBv1.0/plant/NBIRTH/press", Payload(seq=0, metrics=names).SerializeToString(), 0)])
+    values = [{"alias": at, "double_value": at / 7} for at in range(per_message)]
+    data = Payload(seq=1, timestamp=1_700_000_000_000, metrics=values).SerializeToString()
+
+    def decoded(messages: Sequence[bytes]) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+        content = decode([Message("spBv1.0/plant/NDATA/press", message, 0) for message in messages])
+        return content.events, content.unfit
+
+    return decoded, [data] * (_EVENTS // per_message)
+
+
 _COLUMNS = CsvMessages(columns=tuple(RAW_FIELDS))
 _FORMATS: Mapping[str, tuple[MessageFormat, Callable[[Sequence[Event]], bytes]]] = {
     "json": (JSON, lambda events: json.dumps(events if len(events) > 1 else events[0]).encode()),
@@ -105,6 +158,7 @@ _FORMATS: Mapping[str, tuple[MessageFormat, Callable[[Sequence[Event]], bytes]]]
         lambda events: msgspec.msgpack.encode(events if len(events) > 1 else events[0]),
     ),
     "avro": (AvroMessages(writer_schema=_AVRO), _avro),
+    "protobuf": (_PROTOBUF, _protobuf),
 }
 """Formats, and what writes events in them."""
 
@@ -120,6 +174,7 @@ def decoding(per_message: int) -> dict[str, float]:
         )
         for name, (messages, write) in _FORMATS.items()
     }
+    ways["sparkplug"] = _sparkplug(per_message)
     if per_message == 1:
         ways["text"] = decoder(TextMessages(field="t"), schema), [str(event["t"]).encode() for event in events]
         ways["raw"] = decoder(RawMessages(field="sensor"), schema), [event["sensor"].encode() for event in events]
