@@ -120,6 +120,7 @@ CONFIGS: Mapping[str, Config] = {
     "trained_bloom_filter": {"field": "id"},
     "tumbling_window": {"time": "time", "field": "value", "by": ["id", "field"], "size_ms": 1_000},
     "unnest": {"field": "numbers", "kind": "integer"},
+    "webhook": {"url": "https://hooks.example/"},
     "where": {"expression": "temperature * 1.8 + 32 > 60 and (dust < 25 or humidity is null)"},
     "xml_parse": {"field": "xml", "fields": KINDS},
     "zip_files": {"field": "json", "name": "name"},
