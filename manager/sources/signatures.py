@@ -28,7 +28,7 @@ _KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class SignatureClaim:
     """What the headers of a delivery claim."""
 
     signatures: Sequence[bytes]
@@ -49,7 +49,7 @@ Headers = Mapping[str, str]
 class SigningScheme:
     """How a kind of service signs."""
 
-    claim: Callable[[Headers, WebhookForm], Claim]
+    claim: Callable[[Headers, WebhookForm], SignatureClaim]
     """Raises `ValueError` or `KeyError` if the headers have no such signature."""
     key: Callable[[str], bytes] = str.encode
     """The key that a secret stands for."""
@@ -91,13 +91,13 @@ def accepted_delivery(
     return AcceptedDelivery(None if claim.at is None else claim.before + body)
 
 
-_NOTHING = Claim(signatures=())
+_NOTHING = SignatureClaim(signatures=())
 
 
-def _standard(headers: Headers, _form: WebhookForm) -> Claim:
+def _standard(headers: Headers, _form: WebhookForm) -> SignatureClaim:
     delivery, at = headers["webhook-id"], headers["webhook-timestamp"]
     versions = (signature.partition(",") for signature in headers["webhook-signature"].split(" "))
-    return Claim(
+    return SignatureClaim(
         signatures=[_from_base64(value) for version, _, value in versions if version == "v1"],
         before=f"{delivery}.{at}.".encode(),
         at=_seconds(at),
@@ -117,27 +117,27 @@ def _standard_secret() -> str:
     return f"{_STANDARD_PREFIX}{base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}"
 
 
-def _github(headers: Headers, _form: WebhookForm) -> Claim:
-    return Claim(
+def _github(headers: Headers, _form: WebhookForm) -> SignatureClaim:
+    return SignatureClaim(
         signatures=[bytes.fromhex(_after("sha256=", headers["x-hub-signature-256"]))],
         delivery=headers.get("x-github-delivery"),
     )
 
 
-def _stripe(headers: Headers, _form: WebhookForm) -> Claim:
+def _stripe(headers: Headers, _form: WebhookForm) -> SignatureClaim:
     named = [part.strip().partition("=") for part in headers["stripe-signature"].split(",")]
     (at,) = (value for name, _, value in named if name == "t")
     signatures = [value for name, _, value in named if name == "v1"]
-    return Claim(
+    return SignatureClaim(
         signatures=[bytes.fromhex(value) for value in signatures],
         before=f"{at}.".encode(),
         at=_seconds(at),
     )
 
 
-def _plain(read: Callable[[str], bytes]) -> Callable[[Headers, WebhookForm], Claim]:
-    def claim(headers: Headers, form: WebhookForm) -> Claim:
-        return Claim(
+def _plain(read: Callable[[str], bytes]) -> Callable[[Headers, WebhookForm], SignatureClaim]:
+    def claim(headers: Headers, form: WebhookForm) -> SignatureClaim:
+        return SignatureClaim(
             signatures=[read(_after(form.prefix, headers[form.header or ""]))],
             delivery=headers.get(form.delivery) if form.delivery else None,
         )

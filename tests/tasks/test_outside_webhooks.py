@@ -28,7 +28,7 @@ from bridge.machine import BackOff
 from dags import Kind
 from engine.behaviour import Unwatched, task_cpu_ns
 from engine.implementations.outside import webhooks
-from engine.implementations.outside.webhooks import MOST_SECONDS, MOST_TRIES
+from engine.implementations.outside.webhooks import MOST_POST_TRIES, MOST_SECONDS
 from engine.kernel.batch import BatchTime, run_batch
 from engine.offset import Offset
 from engine.outside import HostOutside
@@ -152,7 +152,7 @@ def test_an_event_that_is_never_taken_is_parked_and_the_others_go_on(root: Path,
     """After as many tries as there are."""
     receiver.answer = lambda got, _times: Reply(500 if got.event["n"] == 0 else 200)
     record = posting(root, receiver.url).batch(numbered(3))
-    assert [(f"'127.0.0.1' answers 500, after {MOST_TRIES} tries", 0)] == _parked(record)
+    assert [(f"'127.0.0.1' answers 500, after {MOST_POST_TRIES} tries", 0)] == _parked(record)
     assert [1, 2] == [each["n"] for each in left(record, 2)]
 
 
@@ -172,7 +172,7 @@ def test_a_receiver_that_cannot_be_reached_is_given_up_once_a_batch(root: Path) 
     site = Worksite(root, "webhook", FIELDS, url=url)
     begun = time.monotonic()
     reasons = site.parked(numbered(50))
-    assert {f"'hook' cannot be reached: ConnectError, after {MOST_TRIES} tries"} == set(reasons)
+    assert {f"'hook' cannot be reached: ConnectError, after {MOST_POST_TRIES} tries"} == set(reasons)
     assert time.monotonic() - begun < MOST_SECONDS + SLACK
 
 

@@ -52,12 +52,12 @@ from engine.tasks import outside as described
 
 MOST_SECONDS = 2.5
 """The seconds that a receiver has for all events of a batch. A task that takes 3 s of CPU may count as greedy."""
-MOST_TRIES = 5
+MOST_POST_TRIES = 5
 """How often an event is sent at most, in one batch."""
 _BACK_OFF = BackOff((0.1, 0.2, 0.4, 0.8))
 _LEAST_JITTER = 0.5
 """The part of a wait that is not random."""
-MOST_AT_ONCE = 8
+MOST_POSTS_AT_ONCE = 8
 """The requests of one task that are under way at once."""
 _TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _READ = 4_096
@@ -136,7 +136,7 @@ class _Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receiver:
+class WebhookReceiver:
     """Where a task posts to, and how; made from its config."""
 
     url: httpx.URL
@@ -163,10 +163,10 @@ class Receiver:
         )
 
 
-class Delivery:
-    """The delivery of the events of one call, within so many seconds."""
+class WebhookCall:
+    """The posts of one call of a task, within so many seconds."""
 
-    def __init__(self, receiver: Receiver, addresses: Sequence[str], seconds: float) -> None:
+    def __init__(self, receiver: WebhookReceiver, addresses: Sequence[str], seconds: float) -> None:
         self.away = ""
         """Why no more events are tried; empty if they are."""
         self.refused: dict[int, str] = {}
@@ -174,11 +174,11 @@ class Delivery:
         self._receiver = receiver
         self._addresses = addresses
         self._ends = time.monotonic() + seconds
-        self._free = asyncio.Semaphore(MOST_AT_ONCE)
+        self._free = asyncio.Semaphore(MOST_POSTS_AT_ONCE)
 
-    async def deliver(self, chains: Sequence[Sequence[_Posting]]) -> None:
+    async def post(self, chains: Sequence[Sequence[_Posting]]) -> None:
         """Post all events; those of a chain one after the other."""
-        limits = httpx.Limits(max_connections=MOST_AT_ONCE)
+        limits = httpx.Limits(max_connections=MOST_POSTS_AT_ONCE)
         verify = _trusted() if self._receiver.url.scheme == "https" else False
         async with (
             httpx.AsyncClient(trust_env=False, timeout=None, limits=limits, verify=verify) as client,  # noqa: S113 - there is one for the whole try
@@ -208,7 +208,7 @@ class Delivery:
             tries += 1
             jitter = random.uniform(_LEAST_JITTER, 1.0)  # noqa: S311 - it spreads load, and is no secret
             wait = max(_BACK_OFF.after(tries) * jitter, answer.wait)
-            if tries == MOST_TRIES or wait >= self._ends - time.monotonic():
+            if tries == MOST_POST_TRIES or wait >= self._ends - time.monotonic():
                 break
             await asyncio.sleep(wait)
         why = f"{answer.why}, after {tries} tries" if tries > 1 else answer.why
@@ -276,7 +276,7 @@ def _user_agent() -> str:
 class WebhookPoster:
     """The behaviour of one task; it knows how much time its batch has left."""
 
-    def __init__(self, receiver: Receiver, order_by: Sequence[str]) -> None:
+    def __init__(self, receiver: WebhookReceiver, order_by: Sequence[str]) -> None:
         self._receiver = receiver
         self._order_by = order_by
         self._batch: Origins | None = None
@@ -293,26 +293,26 @@ class WebhookPoster:
         if keys:
             postings = [_Posting(*each) for each in zip(range(len(keys)), keys, event_texts(events), strict=True)]
             chains = [[postings[at] for at in places] for _, places in events_by_key(keyed(events, self._order_by))]
-            refused = self._delivered(chains) if not self._away else dict.fromkeys(range(len(keys)), self._away)
+            refused = self._posted(chains) if not self._away else dict.fromkeys(range(len(keys)), self._away)
         taken = np.array([at for at in range(len(keys)) if at not in refused], np.int64)
         rows = with_receipts(events.take(pa.array(taken)), [keys[at] for at in taken])
         return PartlyWritten({"out": PortEmission(rows, taken)}, [Refusal(at, refused[at]) for at in sorted(refused)])
 
-    def _delivered(self, chains: Sequence[Sequence[_Posting]]) -> Mapping[int, str]:
-        """Deliver events; returns why some were not taken."""
+    def _posted(self, chains: Sequence[Sequence[_Posting]]) -> Mapping[int, str]:
+        """Post events; returns why some were not taken."""
         begun, cpu = time.monotonic_ns(), task_cpu_ns()
         try:
             addresses = self._receiver.addresses(self._receiver.url.host)
         except HostBarred as barred:
             self._away = f"{self._receiver.label!r} cannot be used: {barred}"
             return {posting.at: self._away for chain in chains for posting in chain}
-        delivery = Delivery(self._receiver, addresses, self._left)
-        asyncio.run(delivery.deliver(chains))
+        call = WebhookCall(self._receiver, addresses, self._left)
+        asyncio.run(call.post(chains))
         took = time.monotonic_ns() - begun
         count_elsewhere(max(0, took - (task_cpu_ns() - cpu)))
         self._left -= took / 1e9
-        self._away = delivery.away
-        return delivery.refused
+        self._away = call.away
+        return call.refused
 
 
 def _webhook(config: described.WebhookConfig) -> Behaviour:
@@ -344,7 +344,7 @@ def _webhook(config: described.WebhookConfig) -> Behaviour:
     return ActingBehaviour(act=WebhookPoster(_receiver(config), config.order_by).post)
 
 
-def _receiver(config: described.WebhookConfig) -> Receiver:
+def _receiver(config: described.WebhookConfig) -> WebhookReceiver:
     named = config.url
     try:
         url = httpx.URL(named.revealed.strip() if isinstance(named, Secret) else named)
@@ -353,7 +353,7 @@ def _receiver(config: described.WebhookConfig) -> Receiver:
     if url.scheme not in {"http", "https"} or not url.host:
         what = f"the URL in the secret {named.secret!r}" if isinstance(named, Secret) else "the URL"
         raise NoBehaviour(f"{what} is not one of http or https with a host; correct it")
-    return Receiver(
+    return WebhookReceiver(
         url=url,
         label=named.secret if isinstance(named, Secret) else url.host,
         method=config.method,
