@@ -403,6 +403,24 @@ def test_a_name_that_changes_leads_to_the_address_that_was_checked(
     assert 2 == len(receiver.got)
 
 
+def test_a_name_that_is_not_found_in_time_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of names may be as slow as a receiver."""
+    ask, over = socket.getaddrinfo, threading.Event()
+
+    def answer(host: Any, *about: Any, **more: Any) -> Any:
+        if host == "slow.example":
+            over.wait(20)
+        return ask("127.0.0.1", *about, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(webhooks, "MOST_SECONDS", 0.3)
+    begun = time.monotonic()
+    reasons = posting(root, "http://slow.example/hook").parked(numbered(20))
+    over.set()
+    assert time.monotonic() - begun < SLACK
+    assert ["'slow.example' cannot be used: its host was not found in time"] * 20 == reasons
+
+
 def _certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """What a server of that name shows, and what trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())

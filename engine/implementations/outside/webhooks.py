@@ -25,6 +25,7 @@ import hmac
 import random
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 import httpx
@@ -263,6 +265,27 @@ async def _beginning(response: httpx.Response) -> str:
     return " ".join(read.decode("utf-8", "replace").split())[:_SHOWN]
 
 
+def _looked_up(receiver: WebhookReceiver, seconds: float) -> Sequence[str]:
+    """The addresses of a receiver. Raises `HostBarred` if tasks may not connect to them, or none is found in time."""
+    answers = SimpleQueue[Sequence[str] | HostBarred]()
+
+    def look_up() -> None:
+        try:
+            answers.put(receiver.addresses(receiver.url.host))
+        except HostBarred as barred:
+            answers.put(barred)
+
+    # A look-up cannot be ended, and may take as long as the servers of names like.
+    threading.Thread(target=look_up, daemon=True, name="looks a receiver up").start()
+    try:
+        found = answers.get(timeout=max(0.0, seconds))
+    except Empty:
+        found = HostBarred("its host was not found in time")
+    if isinstance(found, HostBarred):
+        raise found
+    return found
+
+
 @cache
 def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
@@ -302,17 +325,18 @@ class WebhookPoster:
         """Post events; returns why some were not taken."""
         begun, cpu = time.monotonic_ns(), task_cpu_ns()
         try:
-            addresses = self._receiver.addresses(self._receiver.url.host)
+            addresses = _looked_up(self._receiver, self._left)
         except HostBarred as barred:
             self._away = f"{self._receiver.label!r} cannot be used: {barred}"
-            return {posting.at: self._away for chain in chains for posting in chain}
-        call = WebhookCall(self._receiver, addresses, self._left)
-        asyncio.run(call.post(chains))
+            refused: Mapping[int, str] = {posting.at: self._away for chain in chains for posting in chain}
+        else:
+            call = WebhookCall(self._receiver, addresses, self._left - (time.monotonic_ns() - begun) / 1e9)
+            asyncio.run(call.post(chains))
+            self._away, refused = call.away, call.refused
         took = time.monotonic_ns() - begun
         count_elsewhere(max(0, took - (task_cpu_ns() - cpu)))
         self._left -= took / 1e9
-        self._away = call.away
-        return call.refused
+        return refused
 
 
 def _webhook(config: described.WebhookConfig) -> Behaviour:
