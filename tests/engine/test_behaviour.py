@@ -22,6 +22,7 @@ from engine.behaviour import (
     Implementation,
     NoBehaviour,
     PortEmission,
+    Refusal,
     Unwatched,
     behaviours_of,
     each_event,
@@ -33,7 +34,15 @@ from engine.offset import Offset
 from engine.plan import Feed, Port, Slot
 from engine.records.record import EmittedEvents, Record
 from engine.records.state import Staged
-from engine.side_effect import MESSAGES, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
+from engine.side_effect import (
+    MESSAGES,
+    ActingBehaviour,
+    EventNames,
+    Origins,
+    OutsideUnreachable,
+    PartlyWritten,
+    names_of,
+)
 from engine.tasks import TYPES
 from engine.trial import try_out
 from tests.engine.follower_scene import Scene
@@ -476,6 +485,25 @@ def test_an_unreachable_system_is_not_tried_for_each_event() -> None:
     assert [(n, "engine.side_effect.OutsideUnreachable: the sea is gone") for n in range(8)] == [
         (b, reason) for _, _, reason, b in dead(record)
     ]
+
+
+def test_a_behaviour_may_refuse_some_of_the_events_of_a_call() -> None:
+    """They are parked with its reasons, whichever calls they come in, and no event is written again."""
+    came: list[int] = []
+
+    def act(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> PartlyWritten:
+        numbers = events.column("b").to_pylist()
+        came.extend(numbers)
+        written = np.array([at for at, b in enumerate(numbers) if b % 3], np.int64)
+        refusals = [Refusal(at, f"{b} is refused") for at, b in enumerate(numbers) if b % 3 == 0]
+        return PartlyWritten({"out": PortEmission(events.take(pa.array(written)), written)}, refusals)
+
+    running = machine(Recorder())
+    running.made = {4: ActingBehaviour(act=act)}
+    record = running.run([arrived([{"b": n} for n in range(20)])])
+    assert list(range(20)) == came
+    assert [(n, f"{n} is refused") for n in range(0, 20, 3)] == [(b, reason) for _, _, reason, b in dead(record)]
+    assert (20, 13, 7) == (record.meters[4].taken, record.meters[4].emitted, record.meters[4].dead)
 
 
 def test_a_behaviour_that_acts_is_not_called_without_names() -> None:
