@@ -14,7 +14,8 @@ from typing import Any
 from bridge.files import write_whole
 from bridge.sender import Sender
 from engine.delivery.forwarder import JobForwarder
-from engine.delivery.publisher import JobPublisher
+from engine.delivery.latencies import DataflowOutput
+from engine.delivery.publisher import JobPublisher, LeftOutSoFar
 from engine.plan import Plan
 from engine.records.files import Header, damage_named
 from engine.records.job_folder import JobFolder, KeptCut
@@ -107,6 +108,11 @@ class Follower:
             followed.append(header)
             self._on_record(header, plan)
         return followed
+
+    @property
+    def left_out(self) -> Mapping[DataflowOutput, LeftOutSoFar]:
+        """The outputs whose format or topic could not say some events since this start."""
+        return dict(self._publisher.left_out)
 
     @property
     def first_unsent(self) -> int:

@@ -51,6 +51,20 @@ class _Sent(NamedTuple):
     births: Sequence[Birth]
 
 
+_LONGEST_SHOWN = 200
+"""Characters that are kept of an event that was left out, and of the reason."""
+
+
+class LeftOutSoFar(NamedTuple):
+    """The events that an output has left out since its job started, with the first of the latest batch."""
+
+    count: int
+    at: float
+    """When the latest was left out, in seconds since 1970."""
+    reason: str
+    event: str
+
+
 class JobPublisher:
     """Publishes for one start of a job; called from the thread of its follower."""
 
@@ -64,6 +78,8 @@ class JobPublisher:
         self._unsent: dict[int, int] = {}
         self._topics: dict[tuple[str, str, str], OutputTopics] = {}
         """By dataflow, sink and topic, those of the outputs that the latest plan delivers."""
+        self.left_out: dict[DataflowOutput, LeftOutSoFar] = {}
+        """The outputs of the latest plan that have left out events; the sender's thread adds to it."""
         self._collected: list[PlainMessage] = []
         """The messages of one batch, which go to the sender together."""
         # The sender's thread fills it: a deque takes it without a lock.
@@ -101,7 +117,7 @@ class JobPublisher:
                     if not isinstance((delivery.output or _AS_ALWAYS).format, EnvelopeOutput):
                         self._deliver_lines(batch, delivery, emitted, emitted.events)
         self._send_collected()
-        self._forget_topics(plan)
+        self._forget_outputs(plan)
 
     def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
         """Send the events of a batch that no task could take."""
@@ -149,10 +165,12 @@ class JobPublisher:
         self._count(sent)
         self._sender.send_lazily(topic, self._lines(own, sent, delivery, settings, emitted.first, events))
 
-    def _forget_topics(self, plan: Plan) -> None:
+    def _forget_outputs(self, plan: Plan) -> None:
         if self._topics:
-            delivered = {(delivery.dataflow, delivery.sink) for delivery in plan.deliveries}
+            delivered = {DataflowOutput(delivery.dataflow, delivery.sink) for delivery in plan.deliveries}
             self._topics = {key: own for key, own in self._topics.items() if key[:2] in delivered}
+            for output in self.left_out.keys() - delivered:
+                del self.left_out[output]
 
     def _lines(  # noqa: PLR0913, PLR0917 - a batch, whose it is, and where it goes
         self,
@@ -194,12 +212,22 @@ class JobPublisher:
                 yield None
             if left_out is not None:
                 owner = delivery.tenant, delivery.dataflow, delivery.sink
+                self._note_left_out(DataflowOutput(delivery.dataflow, delivery.sink), left_out)
                 notice = left_out_message(delivery.sink, sent.batch, left_out)
                 waiting += 1
                 yield PlainMessage(topics.left_out(*owner), notice, done)
         except Exception as error:  # noqa: BLE001 - one format must not end the sender, which all jobs share
             note_failed(f"the format of an output on {own.topic}", error)
         done()
+
+    def _note_left_out(self, output: DataflowOutput, left_out: LeftOut) -> None:
+        before = self.left_out.get(output)
+        self.left_out[output] = LeftOutSoFar(
+            count=left_out.count + (before.count if before else 0),
+            at=self._clock(),
+            reason=left_out.reason[:_LONGEST_SHOWN],
+            event=left_out.event[: _LONGEST_SHOWN * 4].decode("utf-8", "replace")[:_LONGEST_SHOWN],
+        )
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
         rows = enumerate(zip(messages.column("topic").to_pylist(), messages.column("event").to_pylist(), strict=True))

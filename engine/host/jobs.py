@@ -135,7 +135,16 @@ def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str,
         "batch_seconds": job.keeper.times.percentiles() if job.keeper else {},
         "latency_seconds": latencies.all,
         "outputs": latencies.outputs,
+        "left_out": _left_out(job.follower),
     }
+
+
+def _left_out(follower: Follower) -> dict[str, dict[str, Any]]:
+    """For each dataflow and sink the events that its format or topic could not say."""
+    by_dataflow: dict[str, dict[str, Any]] = {}
+    for output, left_out in follower.left_out.items():
+        by_dataflow.setdefault(output.dataflow, {})[output.sink] = left_out._asdict()
+    return by_dataflow
 
 
 def _metered(meter: InstanceMeter) -> dict[str, int]:

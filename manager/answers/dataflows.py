@@ -37,6 +37,17 @@ class TaskAnswer(Answer):
     """The reason why its events are parked, if it failed."""
 
 
+class LeftOutAnswer(Answer):
+    """The events that an output left out since its job started, because its format or topic cannot say them."""
+
+    count: int
+    at: datetime
+    """When the newest was left out."""
+    reason: str
+    event: str
+    """The beginning of that event, as JSON."""
+
+
 class OutputAnswer(Answer):
     """An output: the topics of a sink, and its latency."""
 
@@ -53,6 +64,8 @@ class OutputAnswer(Answer):
     """Median age of the events of the last minute when they left, since Braid received the events that caused them.
     None if there were none, or if it is not known."""
     latency_seconds_p99: float | None = None
+    left_out: LeftOutAnswer | None = None
+    """The events that are missing in these messages, and in the envelopes are not; None if there are none."""
 
 
 class Start(StrEnum):

@@ -194,7 +194,12 @@ def _given_up(answer: DataflowDetail) -> Iterator[str]:
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
     # An output in another format has its envelopes beside that.
     rows = (
-        (out.sink, out.also_on or out.topic, slashed(out.latency_seconds_p50, out.latency_seconds_p99))
+        (
+            out.sink,
+            out.also_on or out.topic,
+            slashed(out.latency_seconds_p50, out.latency_seconds_p99),
+            out.left_out and f"{out.left_out.count:,}, the last because {out.left_out.reason}",
+        )
         for out in outputs
     )
-    return table("sink", "topic", "latency s p50/p99", rows=rows, empty="no outputs")
+    return table("sink", "topic", "latency s p50/p99", "left out", rows=rows, empty="no outputs")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +30,7 @@ from manager.answers.dataflows import (
     DataflowState,
     EndingStreamAnswer,
     ExplainAnswer,
+    LeftOutAnswer,
     OutputAnswer,
     RemovalAnswer,
     Start,
@@ -46,7 +47,7 @@ from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.figures import measured_costs, output_latency
-from manager.observations.reports import HostSeen, Observations, received_of
+from manager.observations.reports import HostSeen, Measured, Observations, received_of
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
 from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
 from manager.problem import Conflict, NotFound, StateNotReady
@@ -185,7 +186,13 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
             **_delivered(row, sink),
             latency_seconds_p50=latency.get("p50"),
             latency_seconds_p99=latency.get("p99"),
+            left_out=_left_out(measured, row.id, sink),
         )
+
+
+def _left_out(measured: Sequence[Measured], dataflow: str, sink: str) -> LeftOutAnswer | None:
+    known = measured[-1].left_out.get(dataflow, {}).get(sink) if measured else None
+    return known and LeftOutAnswer(count=known.count, at=moment(known.at), reason=known.reason, event=known.event)
 
 
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only

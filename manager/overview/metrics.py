@@ -317,6 +317,8 @@ def _job(job: str, seen: JobSeen, known: MetricsSnapshot) -> Iterator[MetricSamp
         return
     yield MetricSample(metrics.JOB_IN, (job,), known.sums.entered[job])
     yield MetricSample(metrics.JOB_OUT, (job,), known.sums.left[job])
+    left_out = (events.count for sinks in seen.measured[-1].left_out.values() for events in sinks.values())
+    yield MetricSample(metrics.JOB_LEFT_OUT, (job,), sum(left_out))
     figures = figures_of(seen.measured, known.now)
     for metric, quantile, value in (
         (metrics.JOB_LAG, None, figures.lag_events),

@@ -113,6 +113,11 @@ JOB_BATCHES = _counter("job_batches", "Batches that a job did.", "job_id")
 JOB_BATCH_SECONDS = _gauge("job_batch_seconds", "Seconds that the latest batches of a job took.", "job_id", "quantile")
 JOB_IN = _counter("job_events_in", "Events that a job took from its streams.", "job_id")
 JOB_OUT = _counter("job_events_out", "Events that left a job, to tenants and to other jobs.", "job_id")
+JOB_LEFT_OUT = _counter(
+    "job_events_left_out",
+    "Events that formats and topics of a job's outputs could not say since it started.",
+    "job_id",
+)
 JOB_LAG = _gauge("job_lag_events", "Events that wait for a job in its spools.", "job_id")
 JOB_LAG_SECONDS = _gauge("job_lag_seconds", "Seconds that the oldest waiting event has waited.", "job_id")
 JOB_LATENCY = _gauge(
@@ -155,7 +160,9 @@ ALONE = _gauge("alone_cores", "Cores that separate execution would have taken, `
 SAVED = _gauge("saved_cores", "Cores saved by sharing tasks, and by packing them into few jobs.", "by")
 
 LEFT_OUT = _gauge(
-    "left_out", "Jobs, instances, streams and sources without samples of their own, because there are too many.", "of"
+    "left_out",
+    "Jobs, instances, streams and sources without samples of their own, because there are too many.",
+    "of",
 )
 
 METRICS: Sequence[Metric] = tuple(metric for metric in globals().values() if isinstance(metric, Metric))

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from manager.answers.dataflows import Stop
 from manager.answers.tenants import Role
-from manager.observations.reports import JobSeen
+from manager.observations.reports import JobSeen, LeftOutMeasured, Measured
 from manager.outputs.readers import OutputWatcher
 from manager.rest import examples
 from manager.store.dead_letters import Letter, keep
@@ -115,6 +116,29 @@ def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageF
     expect(page.get_by_role("row", name=re.compile("block_window_average"))).to_contain_text("cannot divide by zero")
     expect(page.locator(".dag-task.failed")).to_contain_text("failed")
     del console_service.seen.jobs[job]
+
+
+def test_an_output_shows_its_format_and_what_was_left_out(console_service: ConsoleService, page_for: PageFor) -> None:
+    """With the topic of its own, and the reason for the newest event."""
+    settings = {"format": "csv", "topic": "ann/own/averages", "retain": True, "qos": 0}
+    tasks = [each | ({"config": settings} if each["type"] == "output" else {}) for each in EDITED["tasks"]]
+    answer = console_service.service.dataflows.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode())
+    with console_service.tools.committer.looking() as state:
+        (job,) = state.jobs_of(answer.id)
+    events = LeftOutMeasured(count=3, at=1.0, reason="the field 'street' is empty", event='{"street":""}')
+    measured = Measured(left_out={answer.id: {answer.outputs[0].sink: events}})
+    console_service.seen.jobs[str(job)] = JobSeen(
+        job=str(job), host="main", state="running", measured=(measured,), seen=datetime.now(UTC)
+    )
+    page = _opened(console_service, page_for, answer.id)
+    row = page.get_by_role("region", name="The age of events at the output").get_by_role("row")
+    expect(row.last).to_contain_text("csv, retained, sent once")
+    expect(row.last).to_contain_text("ann/own/averages")
+    left_out = page.get_by_role("region", name="Since the job of each output started").get_by_role("row").last
+    for text in ("3", "the field 'street' is empty", '{"street":""}'):
+        expect(left_out).to_contain_text(text)
+    del console_service.seen.jobs[str(job)]
+    console_service.service.dataflows.remove(ANN, answer.id, Stop.NOW)
 
 
 def test_an_output_is_watched(

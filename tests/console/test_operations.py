@@ -110,7 +110,7 @@ def test_an_owner_sees_what_its_source_rejects(console_service: ConsoleService, 
     sources = dict.fromkeys((f"source/{number}" for number in range(1, 10)), received)
     console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
     expect(source).to_contain_text("1,234")
-    expect(source.get_by_role("cell").nth(4)).to_have_text("5")
+    expect(source.get_by_role("cell").nth(5)).to_have_text("5")
     event = page.get_by_role("region", name="The newest of each source").get_by_role("row").nth(1)
     expect(event).to_contain_text("1 Jan 2026, 01:00:00")
     expect(event).to_contain_text("no JSON")

@@ -18,7 +18,7 @@ from bridge.wire import MOST_MESSAGE_BYTES, UNKNOWN_BIRTH, Birth
 from dags.outputs import OutputSettings
 from engine.behaviour import installed_behaviours
 from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
-from engine.delivery.publisher import RUNS, JobPublisher, recent_output
+from engine.delivery.publisher import RUNS, JobPublisher, LeftOutSoFar, recent_output
 from engine.job.pace import percentile
 from engine.plan import Delivery, Plan, Port, Slot
 from engine.records.job_folder import job_folder, spool_folder
@@ -104,11 +104,15 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     assert (3, 2, 6, {"t": None}) == (notice["batch"], notice["count"], notice["number"], notice["event"])
     assert [first, second] == [message for message in sent if message.retain]
     assert [first, second] == [message for message in sent if not message.qos]
+    reason = "all of its fields are null"
+    assert {("e", "s"): LeftOutSoFar(2, NOW, reason, '{"t":null}')} == publishing.left_out
     for message in sent:
         message.done()
     publishing.settle()
     assert (0, 4) == (publishing.waiting_bytes, publishing.first_unsent(4))
     assert ["d", "e"] == list(publishing.latencies.report(NOW).outputs)
+    publishing.publish(4, plan, [EmittedEvents(origin=Port(7, "out"), first=9, events=events)])
+    assert 4 == publishing.left_out[DataflowOutput("e", "s")].count
 
 
 def test_each_event_leaves_on_the_topic_of_its_values() -> None:

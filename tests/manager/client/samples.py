@@ -19,7 +19,9 @@ DATAFLOW = {
             "latency_seconds_p99": None,
             "format": {"kind": "envelope"},
             "retain": False,
+            "qos": 1,
             "also_on": None,
+            "left_out": None,
         }
     ],
     "start": "latest",

@@ -16,7 +16,7 @@ from dags import Config, Namespace, State, TaskType, Visibility
 from manager.answers.dataflows import DataflowState, Stop
 from manager.answers.overview import OperationKind
 from manager.answers.sources import VisibilityForm
-from manager.observations.reports import InstanceMeasured, JobSeen, Measured
+from manager.observations.reports import InstanceMeasured, JobSeen, LeftOutMeasured, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.use_case import Caller, Paging
 from merge import BATCH_SECONDS, Basis, Host
@@ -72,6 +72,24 @@ def test_how_late_an_output_is_is_shown_by_the_job_that_delivers_it(manager: Man
     assert {"k": (0.5, 2.5), "l": (None, None)} == shown
     (other,) = manager.service.dataflows.get(BOB, second).outputs
     assert (9.0, None) == (other.latency_seconds_p50, other.latency_seconds_p99)
+
+
+def test_what_an_output_left_out_is_shown_by_the_job_that_delivers_it(manager: Manager) -> None:
+    """To its own dataflow only, with the newest of these events."""
+    first, second = manager.submit("ann", LONG), manager.submit("bob", LONG)
+    (jobs,) = manager.service.running.jobs(OPERATOR, Paging()).items
+    events = LeftOutMeasured(count=3, at=0.0, reason="all of its fields are null", event='{"t":null}')
+    seen(manager, jobs.job, measured=(Measured(left_out={first: {"k": events}}),))
+    (output,) = manager.service.dataflows.get(ANN, first).outputs
+    assert output.left_out is not None
+    left_out = output.left_out
+    assert (3, 0.0, events.reason, events.event) == (
+        left_out.count,
+        left_out.at.timestamp(),
+        left_out.reason,
+        left_out.event,
+    )
+    assert [None] == [each.left_out for each in manager.service.dataflows.get(BOB, second).outputs]
 
 
 def test_a_dataflows_state_is_what_is_seen_of_its_jobs(manager: Manager) -> None:

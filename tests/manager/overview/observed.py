@@ -13,7 +13,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.host.spools import Received
 from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
+from manager.observations.reports import (
+    HostSeen,
+    InstanceMeasured,
+    JobSeen,
+    LeftOutMeasured,
+    MachineStatus,
+    Measured,
+    StreamMeasured,
+)
 from merge import JobId, Rescale
 from ring.fleet import HostReport, MachineSeen
 from tests.manager.rest.socket_server import serving
@@ -89,6 +97,7 @@ def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int,
         groups={7: entered},
         batch_seconds=percentiles,
         latency_seconds=percentiles,
+        left_out={"d-1": {"out": LeftOutMeasured(count=left, at=1.0, reason="all of its fields are null", event="{}")}},
     )
 
 

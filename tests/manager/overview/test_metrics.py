@@ -117,6 +117,7 @@ def test_sums_continue_when_a_job_restarts(living: tuple[Town, Seen]) -> None:
     seen.jobs[job] = running(job, again, restarts=1)
     after = {name: sum(_values(town, name).values()) for name in names}
     assert [4, 3, 20 * len(instances)] == [after[name] - before[name] for name in names]
+    assert {(job,): 3} == _values(town, "braid_job_events_left_out")
     assert {(job,): 1} == _values(town, "braid_job_restarts")
 
 

@@ -1,7 +1,7 @@
 /** The outputs of a dataflow: topics, latencies, and live events. */
 
 import { element, named, problem, replace, table } from "../../dom.js";
-import { count, seconds } from "../../format.js";
+import { count, seconds, time } from "../../format.js";
 import { refresh } from "../../refresh.js";
 import { stream } from "../../live-updates.js";
 
@@ -10,6 +10,7 @@ const MOST_SHOWN = 100;
 /** The section on outputs. */
 export function outputs({ path, signal, say }) {
   const list = element("div", {});
+  const missing = element("div", {});
   const watched = element("div", {});
   let shown = "";
   let watching = null;
@@ -54,14 +55,42 @@ export function outputs({ path, signal, say }) {
     }
     refresh(list, table([
       { title: "Output", cell: ({ sink }) => named(sink) },
-      { title: "Topic", cell: ({ topic }) => element("code", {}, topic) },
+      { title: "Topic", cell: topicsOf },
+      { title: "Format", cell: formatOf },
       { title: "Latency, median", number: true, cell: (each) => seconds(each.latency_seconds_p50) },
       { title: "Latency, 99th percentile", number: true, cell: (each) => seconds(each.latency_seconds_p99) },
       ...(isOver ? [] : [{ title: "Live", cell: row }]),
     ], found, { caption: "The age of events at the output, over the last minute", empty: "No outputs." }));
+    refresh(missing, leftOutOf(found));
   }
 
-  return { update, node: element("section", {}, element("h2", {}, "Outputs"), list, watched) };
+  return { update, node: element("section", {}, element("h2", {}, "Outputs"), list, missing, watched) };
+}
+
+/** The topics of an output: that of its envelopes, and the one of its own. */
+function topicsOf({ topic, also_on: own }) {
+  return [topic, own].filter(Boolean).map((each) => element("div", {}, element("code", {}, each)));
+}
+
+/** The format that the document asks for, and how its messages are sent. */
+function formatOf({ format, retain, qos }) {
+  return [format.kind, retain ? "retained" : "", qos === 0 ? "sent once" : ""].filter(Boolean).join(", ");
+}
+
+/** What the formats and topics of outputs cannot say, if there is any. */
+function leftOutOf(found) {
+  const some = found.filter((each) => each.left_out);
+  return some.length === 0 ? null : [
+    element("h3", {}, "Events that were left out"),
+    element("p", {}, "The format or topic of the output cannot say them. The envelopes have them."),
+    table([
+      { title: "Output", cell: ({ sink }) => named(sink) },
+      { title: "Left out", number: true, cell: (each) => count(each.left_out.count) },
+      { title: "Newest", cell: (each) => time(each.left_out.at) },
+      { title: "Reason", cell: (each) => element("div", { class: "wide" }, named(each.left_out.reason)) },
+      { title: "Event", cell: (each) => element("code", {}, named(each.left_out.event)) },
+    ], some, { caption: "Since the job of each output started" }),
+  ];
 }
 
 /** The live panel of one output: newest events first, with counts. */
