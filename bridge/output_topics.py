@@ -1,7 +1,8 @@
 """The topics of outputs: the one that an output has, and those of its events where levels are values of fields.
 
 No value leads to a topic that the output's filter does not match. A value that is no level of a topic leaves its event
-out, as does a topic more than `MOST_TOPICS`. The bound counts from when the host began to deliver the output.
+out, as does a topic more than `MOST_TOPICS`, or a message with which the topics together would retain more than
+`MOST_RETAINED_BYTES`. The bounds count from when the host began to deliver the output.
 """
 
 import re
@@ -36,6 +37,8 @@ def chosen_topic(tenant: str, dataflow: str, sink: str, settings: OutputSettings
 _NONCHARACTERS = "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
 _FORBIDDEN = re.compile(rf"[/+#\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NONCHARACTERS}]")
 """What MQTT or a broker forbids in a level. With such a topic, mosquitto would end the connection of all outputs."""
+MOST_RETAINED_BYTES = 64_000_000
+"""Bytes of messages that the topics of one output by key retain, so that no tenant fills a broker."""
 _SHOWN = 80
 _TRUTHS: Mapping[bool, str] = MappingProxyType({True: "true", False: "false"})
 
@@ -48,6 +51,9 @@ class OutputTopics:
         self._fields = source_topic(topic).fields
         self._known: dict[tuple[str, ...], str] = {}
         """The topic for the values that its levels have had."""
+        self._retained: dict[str, int] = {}
+        """The bytes that each topic retains."""
+        self._retained_bytes = 0
 
     def of(self, events: pa.RecordBatch) -> Iterator[str | Unsayable]:
         """The topic of each event, or the reason why it has none.
@@ -62,6 +68,16 @@ class OutputTopics:
             python_values(events.column(name)) if name in names else repeat(None, len(events)) for name in self._fields
         )
         return map(self._of_values, zip(*columns, strict=True))
+
+    def why_not_retained(self, topic: str, message: bytes) -> Unsayable | None:
+        """Note that a topic retains a message from now on; the reason, if together they would retain too much."""
+        if not self._fields:
+            return None
+        after = self._retained_bytes - self._retained.get(topic, 0) + len(message)
+        if after > MOST_RETAINED_BYTES:
+            return Unsayable(f"the topics of the output would retain more than {MOST_RETAINED_BYTES:,} bytes")
+        self._retained_bytes, self._retained[topic] = after, len(message)
+        return None
 
     def _of_values(self, values: tuple[Any, ...]) -> str | Unsayable:
         for name, value in zip(self._fields, values, strict=True):

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bridge.files import write_whole
@@ -80,6 +81,8 @@ class Follower:
         self.latencies = self._publisher.latencies
         """The ages of outputs when the broker had them."""
         self._noted: dict[str, Any] = {}
+        self._left_before = 0
+        """The batch before which nothing leaves again: so it is on disk, and at all peers."""
         self._gone = folder.gone()
         self._resume()
 
@@ -120,13 +123,13 @@ class Follower:
         return self._publisher.first_unsent(self.so_far.batch + 1)
 
     def has_left(self) -> bool:
-        """Whether it is done, and that is on disk, so that nothing leaves again after a crash."""
-        return self.is_done() and self._noted["batch"] > self.so_far.batch
+        """Whether it is done, so that nothing leaves again, even if this host or machine is lost."""
+        return self.is_done() and self._left_before > self.so_far.batch
 
     def oldest_leaving_entry(self) -> int:
         """The oldest entry of the log of plans whose outputs may leave, even after a crash; 0 if there is no record."""
         # Later batches never run an older plan.
-        unsent = (header.end.entry for header in self._headers if header.batch >= self._noted["batch"])
+        unsent = (header.end.entry for header in self._headers if header.batch >= self._left_before)
         return next(unsent, self.so_far.entry)
 
     def first_not_handed_on(self) -> int:
@@ -140,11 +143,19 @@ class Follower:
     def tidy(self) -> None:
         """Write the progress to disk, and remove records that are no longer needed."""
         self.forwarder.forget_confirmed()
+        path = self._folder.path / "published"
         progress = {"batch": self.first_unsent, **self.forwarder.state()}
+        # As it was since the last time, before it is another file that no peer has yet.
+        self._settle_left(path)
         if progress != self._noted:
-            write_whole(self._folder.path / "published", json.dumps(progress).encode())
+            write_whole(path, json.dumps(progress).encode())
             self._noted = progress
+            self._settle_left(path)
         self._store.prune(self._oldest_needed())
+
+    def _settle_left(self, path: Path) -> None:
+        if self._copies.has(path):
+            self._left_before = int(self._noted["batch"])
 
     def needed_from(self) -> dict[str, int]:
         """For each stream the position from which this job may still need its events."""

@@ -10,7 +10,7 @@ another format besides, or on a topic of its own.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
@@ -55,7 +55,8 @@ _LONGEST_SHOWN = 200
 """Characters that are kept of an event that was left out, and of the reason."""
 
 
-class LeftOutSoFar(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LeftOutSoFar:
     """The events that an output has left out since its job started, with the first of the latest batch."""
 
     count: int
@@ -166,7 +167,7 @@ class JobPublisher:
         self._sender.send_lazily(topic, self._lines(own, sent, delivery, settings, emitted.first, events))
 
     def _forget_outputs(self, plan: Plan) -> None:
-        if self._topics:
+        if self._topics or self.left_out:
             delivered = {DataflowOutput(delivery.dataflow, delivery.sink) for delivery in plan.deliveries}
             self._topics = {key: own for key, own in self._topics.items() if key[:2] in delivered}
             for output in self.left_out.keys() - delivered:
@@ -200,6 +201,8 @@ class JobPublisher:
                     reason = line.reason
                 elif isinstance(topic, Unsayable):
                     reason = topic.reason
+                elif settings.retain and (refused := own.why_not_retained(topic, line)) is not None:
+                    reason = refused.reason
                 else:
                     waiting += 1
                     properties = (*common, ("number", str(number)))

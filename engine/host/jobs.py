@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -143,7 +144,7 @@ def _left_out(follower: Follower) -> dict[str, dict[str, Any]]:
     """For each dataflow and sink the events that its format or topic could not say."""
     by_dataflow: dict[str, dict[str, Any]] = {}
     for output, left_out in follower.left_out.items():
-        by_dataflow.setdefault(output.dataflow, {})[output.sink] = left_out._asdict()
+        by_dataflow.setdefault(output.dataflow, {})[output.sink] = asdict(left_out)
     return by_dataflow
 
 

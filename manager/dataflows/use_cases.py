@@ -192,7 +192,9 @@ def _output_answers(row: DataflowRow, standing: Standing, observations: Observat
 
 def _left_out(measured: Sequence[Measured], dataflow: str, sink: str) -> LeftOutAnswer | None:
     known = measured[-1].left_out.get(dataflow, {}).get(sink) if measured else None
-    return known and LeftOutAnswer(count=known.count, at=moment(known.at), reason=known.reason, event=known.event)
+    if known is None:
+        return None
+    return LeftOutAnswer(count=known.count, at=moment(known.at), reason=known.reason, event=known.event)
 
 
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only

@@ -20,6 +20,7 @@ from sqlalchemy import delete
 from sqlmodel import col
 
 from bridge import Message, NotConnected, topics
+from bridge.machine import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from dags.source_topics import overlap
 from engine.job.lifecycle import JobState
@@ -31,9 +32,9 @@ from manager.observations.reports import JobSeen
 from manager.observations.sight import Sight
 from manager.store.tables import RetiredTopicRow
 
-_PATIENCE = 10.0
+_PATIENCE = 5.0
 """Seconds for the broker to answer what topics retain."""
-_PAUSE = 1.0
+_BACK_OFF = BackOff((0.5, 1.0, 1.0, 5.0, 60.0, 600.0))
 """Seconds between two look-ups of one filter."""
 _AT_ONCE = 1_000
 """Topics that are cleared in one go: nothing is committed meanwhile."""
@@ -50,6 +51,8 @@ class RetiredTopicChanges:
 
     def under_way(self) -> tuple[RetiredTopic, ...]:
         """The retired topics, the oldest first."""
+        if not self._committer.leads:
+            return ()
         with self._committer.looking() as state:
             return tuple(state.retired.values())
 
@@ -93,6 +96,8 @@ class _LookUp:
     """A look-up of what topics retain."""
 
     asked_at: float
+    times: int = 1
+    """How often the broker was asked."""
     retained: frozenset[str] | None = None
     """Topics that are still to be cleared; None while the broker is asked, and once they were cleared."""
     is_over: bool = False
@@ -152,10 +157,12 @@ class RetainedTopicClearing:
             look_up = self._look_ups.get(retired.id)
             if look_up is not None and look_up.retained is not None:
                 self._go_on(retired, look_up, look_up.retained)
-            elif look_up is None or (look_up.is_over and self._clock() - look_up.asked_at >= _PAUSE):
+            elif look_up is None or (
+                look_up.is_over and self._clock() - look_up.asked_at >= _BACK_OFF.after(look_up.times)
+            ):
                 job, sighted = str(retired.job), sight.jobs.get(str(retired.job))
                 if has_left(retired, sighted.seen if sighted else None, wanted=job in wanted):
-                    self._look_ups[retired.id] = _LookUp(self._clock())
+                    self._look_ups[retired.id] = _LookUp(self._clock(), 1 + (look_up.times if look_up else 0))
                     self._questions.put(retired)
 
     def _go_on(self, retired: RetiredTopic, look_up: _LookUp, retained: frozenset[str]) -> None:

@@ -181,9 +181,13 @@ TWO = "s:source > k:sink"
 PROVOKED: dict[str, str | bytes] = {
     "cycle": line("s:source > a:map > b:map > a > k:sink"),
     "document-too-large": " " * (MOST_DOCUMENT_BYTES + 1),
+    "envelope-topic": line("s:source > k:output{'topic': 'ann/LEVEL'}").replace("LEVEL", "{field}"),
     "foreign-topic": line("s:source > k:output{'topic': 'bob/averages'}"),
     "fruitless-task": line("s:source > a:map s > k:sink"),
     "integer-too-large": line("s:source > a:map{'add': 9007199254740993} > k:sink"),
+    "repeated-level": line("s:source > k:output{'format': 'plain', 'topic': 'ann/LEVEL/LEVEL'}").replace(
+        "LEVEL", "{f}"
+    ),
     "lone-surrogate": line(TWO, name="\ud800"),
     "malformed-json": "{",
     "missing-field": line("s:source > c:fetch > k:sink"),

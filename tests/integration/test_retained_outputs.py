@@ -13,6 +13,7 @@ import pytest
 
 from bridge import Message
 from bridge.broker import Broker, start_broker
+from bridge.machine import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from dags import Catalogue
 from engine.job.lifecycle import JobState
@@ -146,7 +147,7 @@ def clearing_over(broker: Broker, folder: Path) -> Iterator[Clearing]:
 @pytest.fixture(params=KINDS)
 def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clearing]:
     """A service of two tenants, over a broker of either kind."""
-    monkeypatch.setattr(retained, "_PAUSE", 0.1)
+    monkeypatch.setattr(retained, "_BACK_OFF", BackOff((0.1,)))
     with (
         start_broker(tmp_path / "broker", USERS, kind=request.param) as broker,
         clearing_over(broker, tmp_path) as made,
@@ -226,6 +227,6 @@ def test_a_broker_that_is_away_is_asked_again(scene: Clearing, monkeypatch: pyte
     scene.look(seconds=1.0)
     assert 1 == len(scene.manager.changes.retired_topics.under_way())
     monkeypatch.undo()
-    monkeypatch.setattr(retained, "_PAUSE", 0.1)
+    monkeypatch.setattr(retained, "_BACK_OFF", BackOff((0.1,)))
     scene.look_until_all_is_cleared()
     assert set() == scene.retained("ann/#")

@@ -114,8 +114,26 @@ def test_a_plan_has_left_once_nothing_of_it_would_be_sent_again(tmp_path: Path) 
     assert (3, True) == (killed.oldest_leaving_entry(), killed.has_left())
     again = scene.follower()
     again.follow()
+    again.tidy()
     assert [] == scene.sender.plain
     assert (3, True) == (again.oldest_leaving_entry(), again.has_left())
+
+
+def test_a_plan_has_left_once_all_peers_know_it(tmp_path: Path) -> None:
+    """Another machine that goes on with an older note would send it again."""
+    scene, copies = Scene(tmp_path), LateCopies()
+    scene.plan(delivered=True)
+    copies.there |= {scene.store.file(scene.batch(2)).path}
+    scene.plan()
+    copies.there |= {scene.store.file(scene.batch(1)).path}
+    follower = scene.follower(copies)
+    follower.follow()
+    scene.sender.answer()
+    follower.tidy()
+    assert (2, False) == (follower.oldest_leaving_entry(), follower.has_left())
+    copies.there.add(scene.folder.path / "published")
+    follower.tidy()
+    assert (3, True) == (follower.oldest_leaving_entry(), follower.has_left())
 
 
 def test_a_restart_publishes_unconfirmed_messages_again(tmp_path: Path) -> None:

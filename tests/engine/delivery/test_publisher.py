@@ -153,6 +153,21 @@ def test_an_output_has_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatc
     assert ["ann/d"] == heard(plan, "d")
 
 
+def test_the_topics_of_an_output_retain_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that would be too much is left out and the one before stays; smaller ones go on."""
+    monkeypatch.setattr(output_topics, "MOST_RETAINED_BYTES", 60)
+    sent: list[PlainMessage] = []
+    sender = Sender()
+    sender.send = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]  # to see them whole
+    publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
+    events = pa.record_batch({"k": ["a", "b", "b", "c", "a", "b"], "t": ["1234", "12345", "1" * 9, "", "", "1" * 9]})
+    plan = set_as(format="plain", topic="ann/{k}", retain=True)
+    publishing.publish(3, plan, [EmittedEvents(origin=Port(7, "out"), first=0, events=events)])
+    lines = [(message.topic, len(message.payload)) for message in sent if message.retain]
+    assert [("ann/a", 20), ("ann/b", 21), ("ann/b", 25), ("ann/a", 16), ("ann/b", 25)] == lines
+    assert 1 == publishing.left_out[DataflowOutput("e", "s")].count
+
+
 @pytest.mark.parametrize("topic", [None, "ann/copies"])
 def test_envelopes_are_retained_on_the_topic_that_was_chosen(topic: str | None) -> None:
     """With a topic of its own, an output's envelopes leave on both, and that one retains them.
