@@ -44,7 +44,7 @@ function listed(sources) {
     { title: "Source", cell: (each) => named(each.name) },
     { title: "Visibility", cell: (each) => each.visibility },
     { title: "Topic", cell: topicOf },
-    { title: "Format", cell: ({ connection }) => (connection?.kind === "topic" ? connection.format.kind : null) },
+    { title: "Format", cell: ({ connection }) => connection?.format?.kind ?? null },
     { title: "Dataflows", number: true, cell: (each) => count(each.dataflows) },
     { title: "Accepted", number: true, cell: (each) => count(each.received?.accepted) },
     { title: "Rejected", number: true, cell: (each) => count(each.received?.rejected) },
