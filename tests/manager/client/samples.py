@@ -175,6 +175,7 @@ SOURCE = {
         "accepted": 2,
         "rejected": 1,
         "newest": [{"at": AT, "event": '{"f": "hot"}', "reason": "f is no float"}],
+        "link": None,
     },
 }
 TENANT = {

@@ -10,6 +10,7 @@ import httpx
 from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
+from bridge.connectors.connector_run import Link
 from engine.host.spools import Received
 from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
@@ -34,7 +35,7 @@ HOST = HostSeen(
     jobs=("1",),
     spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
     spool_bytes=4_096,
-    sources={"source/1": Received(since=1.0, accepted=40, rejected=3)},
+    sources={"source/1": Received(since=1.0, accepted=40, rejected=3, link=Link(since=1.0))},
     dropped=2,
     passed_over={"unasked": 3, "failed": 0},
     cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},
