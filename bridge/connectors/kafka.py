@@ -39,7 +39,7 @@ _ASKED = 500
 """Records for which librdkafka is asked at once."""
 _BUFFERED_KB = 16_000
 """What it fetches ahead."""
-_ANSWER_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0
 """The seconds that a cluster may take for an answer."""
 _NEWEST, _OLDEST = -1, -2
 """The times in Kafka's protocol for which it tells where a partition ends and begins."""

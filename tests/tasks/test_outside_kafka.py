@@ -162,6 +162,25 @@ def test_a_dead_cluster_is_waited_for_once_a_batch(tmp_path: Path, mock: KafkaBr
     assert [*range(3), *range(100, 103)] == published(mock, topic, 6)
 
 
+def test_a_slow_cluster_holds_a_batch_up_only_for_a_while(
+    tmp_path: Path, mock: KafkaBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has taken until then passes on, and the rest is parked."""
+    topic = mock.topic()
+    monkeypatch.setattr(kafka, "_AT_ONCE", 1)
+    monkeypatch.setattr(kafka, "_BATCH_SECONDS", 1.5)
+    mock.tell("broker_set_rtt", c_int(1), c_int(100))
+    begun = time.monotonic()
+    record = site(tmp_path, mock, topic).batch(numbered(0, 100))
+    assert time.monotonic() - begun < 9.0
+    passed = [row["n"] for row in left(record, 2)]
+    assert 100 > len(passed) > 0
+    mock.tell("broker_set_rtt", c_int(1), c_int(0))
+    assert passed == published(mock, topic, len(passed))
+    (reason,) = {letter.reason for letter in record.dead}
+    assert reason.endswith(f"the Kafka topic {topic!r} cannot be written: it is too slow for the events of a batch")
+
+
 def test_a_cluster_that_says_nothing_is_waited_for_three_seconds(tmp_path: Path) -> None:
     """The password is not shown."""
     with socket.socket() as silent:

@@ -23,6 +23,8 @@ _CONNECT_SECONDS = 3.0
 """The seconds that a cluster may take to say which brokers it has."""
 _DELIVERY_SECONDS = 5.0
 """The seconds that a cluster may take for the messages of a call, far less than a task may take."""
+_BATCH_SECONDS = 10.0
+"""The seconds after which no more messages of a batch are sent, for a cluster that is slow."""
 _AT_ONCE = 50_000
 """The most messages that wait to be sent, half of what librdkafka has room for."""
 _LARGEST_MESSAGE = 10_000_000
@@ -60,6 +62,8 @@ class TopicWriter:
         """The receipts of the batch's messages that the cluster has, by the names of their events."""
         self._trouble = ""
         """Why no more messages of the batch are sent; empty while they are."""
+        self._late = 0.0
+        """When no more are sent, in seconds of the monotonic clock."""
 
     def write(self, batch: str, writer: str, messages: Sequence[KafkaMessage]) -> list[str]:
         """Publish messages of a batch, and wait until the cluster has them; returns their receipts.
@@ -69,6 +73,7 @@ class TopicWriter:
         """
         if batch != self._batch:
             self._batch, self._receipts, self._trouble = batch, {}, ""
+            self._late = time.monotonic() + _BATCH_SECONDS
         waiting = [message for message in messages if message.name not in self._receipts]
         try:
             for first in range(0, 0 if self._trouble else len(waiting), _AT_ONCE):
@@ -82,6 +87,9 @@ class TopicWriter:
         return [self._receipts[message.name] for message in messages]
 
     def _connected(self) -> "Producer":
+        """The producer, while there is time left for the batch."""
+        if time.monotonic() > self._late:
+            raise KafkaTrouble("it is too slow for the events of a batch")
         if self._producer is None:
             self._producer = self._cluster.producer(
                 {
@@ -150,9 +158,10 @@ def _kafka_publish(config: described.KafkaPublishConfig) -> Behaviour:
     one key are in one partition in their order, those that come again too. The receipt is topic, partition and offset.
 
     The topic has to be there. Brokers may be on the internet, or what an operator lists in `reachable`; that holds for
-    those that the cluster names, too. A cluster that does not answer holds a batch up for three seconds, or for six if
-    it stops in the middle of one. Its events are dead letters then, also those that it took without saying so. The task
-    needs the extra `kafka` on every worker.
+    those that the cluster names, too. The task needs the extra `kafka` on every worker.
+
+    A cluster that does not answer holds a batch up for three seconds, or for six if it stops in the middle of one; a
+    slow one for some ten. Its events are dead letters then, also those that it took without saying so.
     """
     writer = TopicWriter(config)
 
