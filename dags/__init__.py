@@ -5,7 +5,7 @@ Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 """
 
 from dags.canonical import SCHEME, canonicalise, confine
-from dags.config import Config, Hosted, NamesSource, Outside, Place, Secret
+from dags.config import Config, NamesSource, Outside, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document
 from dags.problems import InvalidDocument, Problem

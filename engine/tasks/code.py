@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dags import Config, Effect, Hosted, Kind, Read, Schema, Schemas, TaskType
+from dags import Config, Effect, Kind, Read, Schema, Schemas, TaskType
+from dags.config import Hosted
 from engine.tasks.parse import extended
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]

@@ -44,7 +44,7 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 """The name of a table or column that every database accepts."""
 Topic = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Encoding = Annotated[Literal["text", "base64"], Field(description="The form of the content: text, or bytes in base64.")]
-KEYS = frozenset({Kind.INTEGER, Kind.STRING})
+KEY_KINDS = frozenset({Kind.INTEGER, Kind.STRING})
 """The kinds of fields that become keys of messages."""
 RECEIPT = "receipt"
 """The field with the place where an event was written."""
@@ -306,7 +306,7 @@ KAFKA_PUBLISH = TaskType(
     name="kafka_publish",
     summary="Publishes each event on a topic of a Kafka cluster, at least once, with a number that tells repeats.",
     config=KafkaPublishConfig,
-    reads=lambda config: (Read(at="key", field=config.key, kinds=KEYS),) if config.key else (),
+    reads=lambda config: (Read(at="key", field=config.key, kinds=KEY_KINDS),) if config.key else (),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
