@@ -215,11 +215,11 @@ class Taking:
         self.until(lambda: self.spool is not None and self.spool.end >= count)
         return self.events()
 
-    def events(self) -> list[dict[str, Any]]:
-        """The events in the spool, without fields that are null."""
+    def events(self, start: int = 0) -> list[dict[str, Any]]:
+        """The events in the spool from a position on, without fields that are null."""
         return [
             {name: value for name, value in event.items() if value is not None}
-            for _, item in read(self.folder, 0, 10**12)
+            for _, item in read(self.folder, start, 10**12)
             for event in unpacked(item.payload).to_pylist()
         ]
 
