@@ -212,7 +212,7 @@ class ConnectorRun:
         self._failures = 0
         # Without a bound on what comes at once, half the time brings half as much: the next group is not full.
         self._full = min(self._full + 1, _MOST_HALVED) if arrived.is_full else 0
-        return _GROUPING / 2**self._full
+        return _GROUPING / (1 << self._full)
 
     def _append(self, arrived: Arrived) -> None:
         for unfit in arrived.unfit:

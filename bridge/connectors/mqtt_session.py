@@ -423,15 +423,13 @@ class MqttSession:
     def _end_session(self) -> None:
         """Have the broker forget the session, by beginning a new one that ends at once."""
         is_newest = self._version is MQTTProtocolVersion.MQTTv5
-        ends = _Questioner(
-            self._route, client_id=self._id, protocol=self._version, clean_session=None if is_newest else True
-        )
+        begins_anew = None if is_newest else True
+        ends = _Questioner(self._route, client_id=self._id, protocol=self._version, clean_session=begins_anew)
         answered: list[Any] = []
         ends.on_connect = lambda _client, _data, _flags, reason, _properties: answered.append(reason)
         try:
-            ends.connect(
-                self._route.address.host, self._route.address.port, **({"clean_start": True} if is_newest else {})
-            )
+            anew: dict[str, Any] = {"clean_start": True} if is_newest else {}
+            ends.connect(self._route.address.host, self._route.address.port, **anew)
             deadline = time.monotonic() + _ANSWERING
             while not answered and time.monotonic() < deadline:
                 if ends.loop(timeout=0.1) != MQTTErrorCode.MQTT_ERR_SUCCESS:

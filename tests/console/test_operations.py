@@ -1,12 +1,14 @@
 """The pages of operations and of sources, with filters and pages."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import expect
 from sqlmodel import Session
 
+from bridge.connectors.connector_run import Link
 from engine.host.spools import Received
 from manager.answers.overview import OperationAnswer, OperationKind
 from manager.observations.reports import HostSeen
@@ -110,6 +112,17 @@ def test_an_owner_sees_what_its_source_rejects(console_service: ConsoleService, 
     sources = dict.fromkeys((f"source/{number}" for number in range(1, 10)), received)
     console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
     expect(source).to_contain_text("1,234")
+    connected = Link(since=SINCE).up(SINCE)
+    for link, text in (
+        (connected, "connected since 1 Jan 2026"),
+        (
+            connected.down(HOSTILE, SINCE + 60.0),
+            f"not connected since 1 Jan 2026, 00:01:00; failed 1 Jan 2026, 00:01:00: {HOSTILE}",
+        ),
+    ):
+        sources = dict.fromkeys(sources, replace(received, link=link))
+        console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
+        expect(source.get_by_role("cell").nth(7)).to_contain_text(text)
     expect(source.get_by_role("cell").nth(5)).to_have_text("5")
     event = page.get_by_role("region", name="The newest of each source").get_by_role("row").nth(1)
     expect(event).to_contain_text("1 Jan 2026, 01:00:00")

@@ -33,6 +33,7 @@ from tests.manager.client.samples import (
     OPERATION,
     PLACEMENT,
     QUOTA,
+    RECEIVED,
     RECONFIGURATION,
     REMOVAL,
     SECRET,
@@ -53,6 +54,8 @@ QUEUED = RECONFIGURATION | {
     "queue": {"place": 3, "behind": ["5"], "behind_others": 2, "behind_moves": True},
 }
 _HOOKED = WEBHOOK | {"secret": "s" * 64}
+_LINK = {"connected": False, "since": AT, "error": "no broker answers", "error_at": AT}
+_LINKED = SOURCE | {"received": {**RECEIVED, "link": _LINK}}
 _UNREAD = SOURCE | {"dataflows": 0, "received": None}
 _DECLARED = {"source": SOURCE, "going_on": 1, "dependent": [{"dataflow": "d1", "why": ["no field g"]}]}
 _GAVE_UP = DETAIL | {
@@ -305,6 +308,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["GET /v1/sources/city"],
         SOURCE,
         ["city of school, named", "2 events accepted and 1 rejected since", "f is no float", '{"f": "hot"}'],
+    ),
+    (
+        "sources show city",
+        [ok(_LINKED)],
+        ["GET /v1/sources/city"],
+        _LINKED,
+        ["not connected since", "no broker answers"],
     ),
     ("sources show city", [ok(_UNREAD)], ["GET /v1/sources/city"], _UNREAD, ["nothing is received"]),
     ("sources register x.json", [ok(SOURCE)], ["POST /v1/sources"], SOURCE, ["city of school is registered"]),

@@ -128,6 +128,7 @@ def test_events_and_positions_agree_whenever_it_dies(
     """No event is in the spool twice or missing, and nothing was let go of that is not there."""
     folder = tmp_path_factory.mktemp("spool")
     outside = Outside(lengths)
+    there: dict[str, list[int]] = {}
     for after in [*deaths, None]:
         left = iter(range(after)) if after is not None else None
 
@@ -233,7 +234,7 @@ def test_waits_between_attempts_grow_until_something_comes(tmp_path: Path, monke
     with running(ConnectorRun(outside.connect, spool, on_unfit=nobody)):
         for number in range(1, 4):
             outside.trouble = ConnectorTrouble("not now")
-            until(lambda number=number: len(waits) == number)
+            until(lambda: len(waits) == number)  # noqa: B023 - it is called at once
         outside.lengths = [1, 0]
         until(lambda: spool.end == 1)
         until(lambda: bool(outside.let_go))
@@ -257,11 +258,12 @@ def test_who_stops_for_good_begins_anew_later(tmp_path: Path) -> None:
     """The client is told, and positions are forgotten; those who only stop go on where they were."""
     outside = Outside((2, 0))
     spool = Spool(tmp_path, most_bytes=10**6)
+    run = ConnectorRun(outside.connect, spool, on_unfit=nobody)
     for for_good in (False, True):
         run = ConnectorRun(outside.connect, spool, on_unfit=nobody)
         with running(run) as stop:
             until(lambda: spool.end == 2)
-            until(lambda run=run: run.link.connected)
+            until(lambda: run.link.connected)  # noqa: B023 - it is called at once
             stop(for_good=for_good)
         assert (for_good, [False, True][: 1 + for_good]) == (run.leaves, outside.closed)
     run.forget()

@@ -152,7 +152,7 @@ def test_what_a_topic_retains_is_an_event_once_if_that_is_wanted(
         for number in (10, 11):
             taken.begin()
             publish(broker.address, "heat/a", numbered(number, number + 1))
-            taken.until(lambda taken=taken, number=number: number in taken.numbers())
+            taken.until(lambda: number in taken.numbers())  # noqa: B023 - it is called at once
             taken.end()
         assert sorted(first | {10, 11}) == sorted(taken.numbers())
 
@@ -231,15 +231,15 @@ def test_forty_sources_share_a_thread_for_their_connections(broker: Broker, site
             for number in range(40)
         ]
         for source in sources:
-            source.until(lambda source=source: source.run is not None and source.run.has_begun)
+            source.until(lambda: source.run is not None and source.run.has_begun)  # noqa: B023 - it is called at once
         names = [thread.name for thread in threading.enumerate()]
         assert names.count("takes from other brokers") == 1
         with publishing(broker.address) as client:
-            for n in range(50):
+            for n in range(20):
                 for number in range(40):
                     client.publish(f"heat/{number}", b'{"n": %d}' % n)
             for source in sources:
-                assert list(range(50)) == [event["n"] for event in source.awaited(50)]
+                assert list(range(20)) == [event["n"] for event in source.awaited(20)]
     sources[0].until(lambda: "takes from other brokers" not in [thread.name for thread in threading.enumerate()])
 
 
@@ -278,8 +278,9 @@ taken.run._stopping.wait(60)
 """A host that dies after some groups, between taking and spooling one, or before or after it acknowledges one."""
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("where", ["between", "before", "after"])
+@pytest.mark.parametrize(
+    ("protocol", "where"), [("5", "between"), ("5", "before"), ("5", "after"), ("3.1.1", "before")]
+)
 def test_what_is_spooled_when_a_host_is_killed_is_not_spooled_again(
     broker: Broker, site: Site, protocol: str, where: str
 ) -> None:
@@ -288,7 +289,7 @@ def test_what_is_spooled_when_a_host_is_killed_is_not_spooled_again(
     taken.begin()
     taken.end()
     end = 0
-    for deaths in (1, 2, 3):
+    for deaths in (1, 3):
         with publishing(broker.address) as client:
             arguments = [str(site.root), str(broker.port), protocol, str(deaths), where]
             process = subprocess.Popen([sys.executable, "-c", KILLED, *arguments], cwd=Path(__file__).parents[3])  # noqa: S603 - as it runs here

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,14 @@ def planned(job: str) -> Plan:
 
 
 def ingress(
-    record: type[Connector], *, stream: str = "source/1", fields: Mapping[str, Kind] | None = None, **form: Any
+    record: type[Connector],
+    *,
+    stream: str = "source/1",
+    fields: Mapping[str, Kind] | None = None,
+    serial: int = 7,
+    **form: Any,
 ) -> Ingress:
-    connector = record.model_validate({"kind": "meters", "serial": 7, **form})
+    connector = record.model_validate({"kind": "meters", "serial": serial, **form})
     text = connector.model_dump_json(context={"owner": "ann"}, exclude={"format"})
     declared = {"watts": Kind.INTEGER} if fields is None else fields
     return Ingress(
@@ -224,7 +230,7 @@ def test_a_host_that_has_less_installed_says_so(  # noqa: PLR0913, PLR0917 - a c
     site: Path, root: Path, spools: HostSpools, meters: type[Connector], change: str, why: str
 ) -> None:
     """An older package, one without its client's libraries, or none."""
-    asked = ingress(meters, **({"serial": -1} if change == "serial" else {}))
+    asked = ingress(meters, serial=-1 if change == "serial" else 7)
     assert isinstance(asked.supply, Connected)
     text = asked.supply.connector
     if change == "client":
@@ -254,7 +260,7 @@ def test_a_source_that_nobody_reads_any_more_is_forgotten(
     assert {"source/1": "ready"} == spools.states()
     spools.drop("b", "source/1")
     # Its end is not waited for.
-    until(lambda: spools.look() or not spools.states())
+    until(partial(_has_ended, spools))
     assert log(root).splitlines()[-1] == '[null, "closes", true]'
     spools.need(planned("a"), ingress(meters))
     until(lambda: spools.end("source/1") == 8)
@@ -265,13 +271,19 @@ def test_a_source_that_nobody_reads_any_more_is_forgotten(
     assert spools.end("source/1") == 8
 
 
+def _has_ended(spools: HostSpools) -> bool:
+    spools.look()
+    return not spools.states()
+
+
 def test_a_source_that_is_read_again_while_it_ends_begins_anew(
     root: Path, spools: HostSpools, meters: type[Connector]
 ) -> None:
     """Nothing of the run that ends is used."""
     for round_ in range(1, 4):
         spools.need(planned("a"), ingress(meters))
-        until(lambda round_=round_: spools.end("source/1") == 4 * round_)
+        end = 4 * round_
+        until(lambda: spools.end("source/1") == end)  # noqa: B023 - it is called at once
         spools.drop("a", "source/1")
     assert log(root).count("connects") == 3
 

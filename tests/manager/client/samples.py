@@ -162,6 +162,13 @@ WEBHOOK = {
     "made": AT,
     "former_until": None,
 }
+RECEIVED = {
+    "since": AT,
+    "accepted": 2,
+    "rejected": 1,
+    "newest": [{"at": AT, "event": '{"f": "hot"}', "reason": "f is no float"}],
+    "link": None,
+}
 SOURCE = {
     "name": "city",
     "owner": "school",
@@ -170,13 +177,7 @@ SOURCE = {
     "connection": {"kind": "topic", "topic": "city/raw", "retained": False, "format": {"kind": "json"}},
     "readers": ["health"],
     "dataflows": 1,
-    "received": {
-        "since": AT,
-        "accepted": 2,
-        "rejected": 1,
-        "newest": [{"at": AT, "event": '{"f": "hot"}', "reason": "f is no float"}],
-        "link": None,
-    },
+    "received": RECEIVED,
 }
 TENANT = {
     "name": "school",

@@ -35,7 +35,11 @@ HOST = HostSeen(
     jobs=("1",),
     spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
     spool_bytes=4_096,
-    sources={"source/1": Received(since=1.0, accepted=40, rejected=3, link=Link(since=1.0))},
+    sources={
+        "source/1": Received(since=1.0, accepted=40, rejected=3),
+        "source/2": Received(since=1.0, link=Link(since=1.0)),
+        "source/3": Received(since=1.0, link=Link(since=1.0, connected=True)),
+    },
     dropped=2,
     passed_over={"unasked": 3, "failed": 0},
     cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},

@@ -79,7 +79,8 @@ def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
     assert {("north", state): 1 for state in ("elsewhere", "ready", "trouble")} == _values(town, "braid_host_spools")
     assert {("north",): 4_096} == _values(town, "braid_host_spool_bytes")
     accepted, rejected = (_values(town, f"braid_source_events_{what}") for what in ("accepted", "rejected"))
-    assert ({("source/1",): 40}, {("source/1",): 3}) == (accepted, rejected)
+    assert (40, 3) == (accepted["source/1",], rejected["source/1",])
+    assert {("source/2",): 0, ("source/3",): 1} == _values(town, "braid_source_connected")
     assert {(job, "0.5"): 0.25, (job, "0.99"): 0.5} == _values(town, "braid_job_latency_seconds")
     assert 1 == _values(town, "braid_jobs")["running",]
     seen.there = (replace(HOST, alive=False),)

@@ -32,14 +32,18 @@ def manager(sqlite: str) -> Iterator[Manager]:
     yield from leading(sqlite, tenants=("ann", "bob"))
 
 
-def asked(name: str = "heat", schema: dict[str, str] | None = None, **more: Any) -> SourceForm:
+def asked(name: str = "heat", schema: Any = None, **more: Any) -> SourceForm:
     given = {"value": "integer"} if schema is None else schema
     return SourceForm.model_validate({"name": name, "connection": {**MQTT, **more}, "schema": given})
 
 
 def test_a_connection_is_registered_as_it_was_asked_for(manager: Manager) -> None:
     """It declares the levels of its topic too, then and after a change; a plan names the owner of its secret."""
-    connection = {"secret": {"secret": "broker"}, "format": {"kind": "csv", "separator": ";"}, "retained": True}
+    connection: dict[str, Any] = {
+        "secret": {"secret": "broker"},
+        "format": {"kind": "csv", "separator": ";"},
+        "retained": True,
+    }
     made = manager.service.sources.register(ANN, asked(**connection))
     assert {"machine": Kind.STRING, "value": Kind.INTEGER} == made.fields
     changed = manager.service.sources.declare(ANN, "heat", SchemaForm.model_validate({"schema": {"u": "float"}}))
