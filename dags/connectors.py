@@ -6,7 +6,7 @@ import when they need them. Packages add kinds of their own through the entry po
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -130,3 +130,62 @@ class FilesConnector(Connector):
         if self.format is None:
             return CsvMessages()
         return JSON if isinstance(self.format, ParquetFiles) else self.format
+
+
+_FIELD_LENGTH = 200
+_NodeId = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^(ns=[0-9]{1,5};)?[isgb]=.+$")]
+_Security: TypeAlias = Literal[
+    "Basic256Sha256,Sign",
+    "Basic256Sha256,SignAndEncrypt",
+    "Aes128Sha256RsaOaep,Sign",
+    "Aes128Sha256RsaOaep,SignAndEncrypt",
+    "Aes256Sha256RsaPss,Sign",
+    "Aes256Sha256RsaPss,SignAndEncrypt",
+]
+
+
+class OpcuaConnector(Connector):
+    """The values of nodes of an OPC UA server, as they change."""
+
+    kind: Literal["opcua"]
+    url: Annotated[
+        str,
+        StringConstraints(
+            max_length=500, pattern=r"^opc\.tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[^\s@]*)?$"
+        ),
+    ]
+    """The server, as `opc.tcp://plc:4840`, without user and password."""
+    nodes: Annotated[
+        dict[Annotated[str, StringConstraints(min_length=1, max_length=_FIELD_LENGTH)], _NodeId],
+        Field(min_length=1, max_length=1_000),
+    ]
+    """For each field the node whose value it has, as `ns=2;s=Line1.Temperature`."""
+    interval: Annotated[float, Field(ge=10, le=3_600_000)] = 1_000.0
+    """Milliseconds between two times at which the server says what has changed."""
+    sampling: Annotated[float, Field(ge=0, le=3_600_000)] | None = None
+    """Milliseconds between two times at which the server looks at a node. By default that is `interval`."""
+    events: Literal["state", "changes"] = "state"
+    """What an event has: the last value of every node, or only those that have changed."""
+    secret: Secret | None = None
+    """A secret with user and password, as `user:password` or in a JSON object, which may have certificates."""
+    security: _Security | None = None
+    """The policy and mode of the connection. It needs a certificate and its key in the secret."""
+
+    client: ClassVar[str] = "bridge.connectors.opcua_client:OpcuaClient"
+    promise: ClassVar[str] = (
+        "A value reaches the spool at most once. What changes while the server is not connected is lost, except for "
+        "the last value of each node."
+    )
+
+    @property
+    def made_fields(self) -> Mapping[str, Kind]:
+        """The time of the newest change in an event, and which values are not good."""
+        return {"at": Kind.TIMESTAMP, "status": Kind.STRING}
+
+    def why_unusable(self) -> str:
+        """Why it cannot be used: two fields have the same name, or a certificate is missing."""
+        if taken := sorted(self.nodes.keys() & self.made_fields):
+            return f"the field {taken[0]!r} of each event says something else; give its node another field"
+        if self.security is not None and self.secret is None:
+            return "security needs a certificate and its key; name a secret that has them"
+        return ""

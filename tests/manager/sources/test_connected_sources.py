@@ -10,11 +10,14 @@ import pytest
 
 from bridge import SystemClock
 from bridge.spools.log import items_in, unpacked
+from dags import Kind
 from engine.host.spools import HostSpools
+from engine.outside import Vault
 from engine.plan import Connected, Ingress, Plan, declaring
 from engine.plan_messages import read_plan, written_plan
 from manager.answers.sources import SourceForm
-from manager.problem import Conflict
+from manager.problem import Conflict, InvalidRequest
+from tests.bridge.connectors.opcua_server import PlantServer
 from tests.engine.host.test_spools import Broker
 from tests.manager.managers import ANN, BOB, Manager, leading
 
@@ -125,3 +128,36 @@ def test_a_connection_is_shown_as_it_was_given_and_takes_no_events_over_rest(man
     for wrong in ({"folder": {"place": "../x"}}, {"folder": {}}, {"every": 0}, {"format": "xml"}, {"pattern": ""}):
         with pytest.raises(ValueError, match="validation error"):
             SourceForm.model_validate({"name": "more", "connection": {**form, **wrong}})
+
+
+def test_a_server_of_machines_is_read_with_a_secret(manager: Manager, host: Host) -> None:
+    """While that is missing the connection says so; its own fields are declared without being named."""
+    server = PlantServer({"Temp": 20.5}, login=True)
+    (host.root / "reachable").write_text("127.0.0.1\n")
+    nodes = {"temperature": "ns=2;s=Temp"}
+    form = {"kind": "opcua", "url": server.url, "nodes": nodes, "interval": 50, "secret": {"secret": "plc"}}
+    supply = supplied(manager, ANN, "line", form, schema={"temperature": "float"})
+    assert {"temperature": Kind.FLOAT, "at": Kind.TIMESTAMP, "status": Kind.STRING} == supply.fields
+    host.reads(supply, "source/1")
+    until = time.monotonic() + 20
+    while not (link := host.spools.received()["source/1"]["link"])["error"] and time.monotonic() < until:
+        time.sleep(0.05)
+    assert (False, "'ann' has no secret 'plc'; put it with `braid secrets put plc`") == (
+        link["connected"],
+        link["error"],
+    )
+    Vault(host.root).put("ann", "plc", "ann:s3:cret")
+    (event,) = host.waits("source/1", 1)
+    assert (20.5, None, None) == (event["temperature"], event["status"], event["_rest"])
+    server.stop()
+
+
+def test_fields_that_a_connection_adds_keep_their_kind(manager: Manager) -> None:
+    """Whoever declares one of another kind is told."""
+    form = {"kind": "opcua", "url": "opc.tcp://plc", "nodes": {"temperature": "ns=2;s=Temp"}}
+    with pytest.raises(InvalidRequest) as refused:
+        supplied(manager, ANN, "line", form, schema={"at": "string"})
+    assert [("/schema/at", "made-field")] == [(error.pointer, error.code) for error in refused.value.errors]
+    with pytest.raises(InvalidRequest) as refused:
+        supplied(manager, ANN, "line", {**form, "nodes": {"at": "ns=2;s=Temp"}})
+    assert [("/connection", "unfit-connection")] == [(error.pointer, error.code) for error in refused.value.errors]
