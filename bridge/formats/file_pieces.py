@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 from pydantic import ValidationError
 
@@ -45,8 +46,10 @@ _MOST_BYTES = 1_000_000
 """The approximate size of a piece of Parquet."""
 _SHOWN = 1_000
 """Characters that are shown of a row that does not fit."""
-_LARGEST_GROUP = 2**30
-"""Bytes of a group of rows in Parquet once it is decompressed; a group is the least that can be looked up."""
+_LARGEST_GROUP, _MOST_VALUES = 2**30, 50_000_000
+"""Bytes of a group of rows in Parquet once it is decompressed, and values of one of its columns."""
+_TEXTS = frozenset({"ENUM", "JSON", "NONE", "STRING"})
+"""What columns of Parquet may hold whose values have any length."""
 _MARK = b"\xef\xbb\xbf"
 """What some programs write before UTF-8."""
 _COMPRESSED = ".gz"
@@ -65,7 +68,7 @@ class UnreadableFile(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class FilePiece:
     """Some rows of a file; made by `pieces`."""
 
     rows: int
@@ -86,7 +89,7 @@ def format_of_name(name: str) -> ContentFormat | None:
 
 def pieces(  # noqa: PLR0913, PLR0917 - a file, its name and format, the schema with more kinds, and a row are six
     stream: BinaryIO, name: str, content: ContentFormat, schema: Schema, kinds: Kinds, skipped: int
-) -> Iterator[Piece]:
+) -> Iterator[FilePiece]:
     r"""Yield the rows of a file after the first ones. Raises `UnreadableFile` where it cannot be read any further.
 
     What the stream itself raises as a `RuntimeError` is passed on: it says nothing about what the file holds.
@@ -121,7 +124,7 @@ def _is_of_stream(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError)
 
 
-def _read(stream: BinaryIO, content: ContentFormat, schema: Schema, kinds: Kinds, skipped: int) -> Iterator[Piece]:
+def _read(stream: BinaryIO, content: ContentFormat, schema: Schema, kinds: Kinds, skipped: int) -> Iterator[FilePiece]:
     match content:
         case ParquetFiles():
             return _parquet(stream, schema, skipped)
@@ -144,17 +147,19 @@ def _whole(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield 1, message.removeprefix(_MARK)
 
 
-def _messages(messages: Iterator[tuple[int, bytes]], decode: Decoder, schema: Schema, skipped: int) -> Iterator[Piece]:
+def _messages(
+    messages: Iterator[tuple[int, bytes]], decode: Decoder, schema: Schema, skipped: int
+) -> Iterator[FilePiece]:
     for count, message in messages:
         if skipped >= count > 0:
             skipped -= count
             yield _nothing(schema)
             continue
         events, unfit = decode([message])
-        yield Piece(rows=count, events=events, unfit=unfit)
+        yield FilePiece(rows=count, events=events, unfit=unfit)
 
 
-def _csv(stream: BinaryIO, content: CsvMessages, schema: Schema, kinds: Kinds, skipped: int) -> Iterator[Piece]:
+def _csv(stream: BinaryIO, content: CsvMessages, schema: Schema, kinds: Kinds, skipped: int) -> Iterator[FilePiece]:
     before = stream.read(_BLOCK).removeprefix(_MARK)
     quote = content.quote.encode()
     if not content.columns:
@@ -174,7 +179,7 @@ def _csv(stream: BinaryIO, content: CsvMessages, schema: Schema, kinds: Kinds, s
 
 def _lines(  # noqa: PLR0913, PLR0917 - a file and its beginning, what reads it, the schema, and a row are six
     stream: BinaryIO, before: bytes, quote: bytes, decode: Decoder, schema: Schema, skipped: int
-) -> Iterator[Piece]:
+) -> Iterator[FilePiece]:
     for block in _blocks(stream, before, quote):
         count = block.count(b"\n") + (not block.endswith(b"\n"))
         if skipped >= count:
@@ -186,7 +191,7 @@ def _lines(  # noqa: PLR0913, PLR0917 - a file and its beginning, what reads it,
             lines, count = b"\n".join(block.split(b"\n")[skipped:]), count - skipped
             skipped = 0
         events, unfit = decode([lines])
-        yield Piece(rows=count, events=events, unfit=unfit)
+        yield FilePiece(rows=count, events=events, unfit=unfit)
 
 
 def _blocks(stream: BinaryIO, before: bytes, quote: bytes) -> Iterator[bytes]:
@@ -226,36 +231,81 @@ def _rows_end(text: bytes, quote: bytes, *, first: bool = False) -> int:
     return end
 
 
-def _parquet(stream: BinaryIO, schema: Schema, skipped: int) -> Iterator[Piece]:
-    with parquet.ParquetFile(stream) as file:
-        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        for number, group in enumerate(groups):
+def _parquet(stream: BinaryIO, schema: Schema, skipped: int) -> Iterator[FilePiece]:
+    with parquet.ParquetFile(stream) as plain:
+        columns = [plain.schema.column(place) for place in range(len(plain.schema.names))]
+        texts = [
+            column.path
+            for column in columns
+            if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in _TEXTS
+        ]
+        # A short file may hold one long text in millions of places, so each text is read once, and then measured.
+        file = parquet.ParquetFile(stream, metadata=plain.metadata, read_dictionary=texts)
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
             if skipped >= group.num_rows:
                 skipped -= group.num_rows
                 continue
-            if group.total_byte_size > _LARGEST_GROUP:
-                raise ValueError(f"a group of its rows has more than {_LARGEST_GROUP:,} bytes; write smaller ones")
+            values = max((group.column(place).num_values for place in range(group.num_columns)), default=0)
+            if group.total_byte_size > _LARGEST_GROUP or values > _MOST_VALUES:
+                raise ValueError(
+                    f"a group of its rows has more than {_LARGEST_GROUP:,} bytes, or more than {_MOST_VALUES:,} values "
+                    "of a column; write smaller groups"
+                )
             for batch in file.iter_batches(_ROWS, row_groups=[number]):
                 rows = batch.slice(min(skipped, len(batch)))
                 skipped -= len(batch) - len(rows)
-                most = max(1, _MOST_BYTES * len(rows) // max(1, rows.nbytes))
-                for begin in range(0, len(rows), most):
-                    yield _table_piece(rows.slice(begin, most), schema)
+                for portion in _portions(rows):
+                    yield _table_piece(portion, plain.schema_arrow, schema)
 
 
-def _table_piece(rows: pa.RecordBatch, schema: Schema) -> Piece:
-    events, refused = table_events(rows, schema)
-    unfit = [Unfit(event=_shown(rows.slice(row, 1)), reason=reason) for row, reason in refused]
-    if events.nbytes > LARGEST_EVENT:
-        sizes = [events.slice(row, 1).nbytes for row in range(len(events))]
-        unfit += [Unfit(event="", reason=why_too_large(size)) for size in sizes if size > LARGEST_EVENT]
-        events = events.filter(pa.array([size <= LARGEST_EVENT for size in sizes], pa.bool_()))
-    return Piece(rows=len(rows), events=events, unfit=tuple(together(unfit)))
+def _portions(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in parts that are not too large, or of one row."""
+    if len(rows) <= 1 or _size(rows) <= _MOST_BYTES:
+        yield rows
+        return
+    half = len(rows) // 2
+    yield from _portions(rows.slice(0, half))
+    yield from _portions(rows.slice(half))
+
+
+def _size(rows: pa.RecordBatch) -> int:
+    return sum(map(_column_size, rows.columns))
+
+
+def _column_size(column: pa.Array) -> int:
+    """Bytes of a column once its texts are in their places."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64()).take(column.indices)
+        return int((pc.sum(lengths).as_py() or 0) + column.indices.nbytes)
+    if pa.types.is_map(kind):
+        return sum(_column_size(part.slice(*_span(column))) for part in (column.keys, column.items))
+    if pa.types.is_struct(kind):
+        return sum(map(_column_size, column.flatten()))
+    if pa.types.is_nested(kind):
+        return _column_size(column.flatten())
+    return int(column.nbytes)
+
+
+def _span(column: pa.Array) -> tuple[int, int]:
+    """Where the entries of a column of maps begin, and how many there are."""
+    first, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+    return first, end - first
+
+
+def _table_piece(rows: pa.RecordBatch, plain: pa.Schema, schema: Schema) -> FilePiece:
+    if (size := _size(rows)) > LARGEST_EVENT and len(rows) == 1:
+        unfit = Unfit(event="", reason=why_too_large(size))
+        return FilePiece(rows=1, events=_nothing(schema).events, unfit=(unfit,))
+    events, refused = table_events(rows.cast(plain), schema)
+    told = [Unfit(event=_shown(rows.slice(row, 1)), reason=reason) for row, reason in refused]
+    return FilePiece(rows=len(rows), events=events, unfit=tuple(together(told)))
 
 
 def _shown(row: pa.RecordBatch) -> str:
     return str(next(iter(python_rows(row))))[:_SHOWN]
 
 
-def _nothing(schema: Schema) -> Piece:
-    return Piece(rows=0, events=pa.RecordBatch.from_pylist([], schema=arrow_schema(schema)))
+def _nothing(schema: Schema) -> FilePiece:
+    return FilePiece(rows=0, events=pa.RecordBatch.from_pylist([], schema=arrow_schema(schema)))

@@ -5,6 +5,8 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from bridge.connectors.connector_run import Arrived, Assignment, ConnectorRun, C
 from bridge.formats.decoders import decoder
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import NOTHING_IN_DOUBT
-from bridge.spools.log import items_in, unpacked
+from bridge.spools.log import Item, items_in, unpacked
 from bridge.spools.spool import Spool
 from dags import Kind, Schema
 from dags.connectors import FilesConnector
@@ -111,6 +113,11 @@ class Bench:
         files = self.spool._files
         return [row for file in files for placed in items_in(file) for row in unpacked(placed.item.payload).to_pylist()]
 
+    def taken(self) -> list[Item]:
+        """Take all that is there; returns the items in the spool."""
+        self.work()
+        return [placed.item for file in self.spool._files for placed in items_in(file)]
+
     def numbers(self) -> list[int]:
         return [event["n"] for event in self.events()]
 
@@ -183,6 +190,8 @@ def test_a_host_that_dies_in_a_file_goes_on_at_the_next_row(
     bench.put("z.jsonl", lines([77]))
     for _ in range(120):
         bench.work(steps=3, until=3)
+        # What is taken and not appended counts for nothing.
+        bench.client().take(1.0)
         bench.die()
     assert ([*range(50), 77], []) == (bench.numbers(), bench.rejected)
 
@@ -205,6 +214,43 @@ def test_what_does_not_fit_is_rejected_and_the_rest_taken(bench: Bench) -> None:
     assert [*names, "4.parquet", "5.csv.gz", "6.avro", "8.csv"] == [
         reason.partition(":")[0] for reason in bench.reasons
     ]
+
+
+def test_parquet_of_any_type_is_read(bench: Bench) -> None:
+    """Nested columns, maps, times, decimals, and what is compressed as a dictionary, with any number of rows."""
+    rows = [
+        {
+            "n": number,
+            "m": [("k", "v" * (number % 5))],
+            "l": [["a"], []][number % 2],
+            "s": {"u": "x", "w": [number]},
+            "d": Decimal("1.50"),
+            "w": datetime(2026, 3, 1, tzinfo=UTC),
+            "b": b"\x00",
+        }
+        for number in range(3_000)
+    ]
+    kinds = pa.Table.from_pylist(rows).schema
+    columns = pa.schema([*(field for field in kinds if field.name != "m"), ("m", pa.map_(pa.string(), pa.string()))])
+    content = io.BytesIO()
+    pa.parquet.write_table(pa.Table.from_pylist(rows, columns), content, compression="zstd")
+    bench.put("a.parquet", content.getvalue())
+    bench.work()
+    assert (list(range(3_000)), []) == (bench.numbers(), bench.rejected)
+    assert {"l": ["a"], "s": {"u": "x", "w": [2]}} == {
+        name: value for name, value in json.loads(bench.events()[2]["_rest"]).items() if name in {"l", "s"}
+    }
+
+
+def test_a_small_file_cannot_become_large(bench: Bench) -> None:
+    """A text that is written once and stands in many rows is measured before it is in all of them."""
+    text, long = "x" * 1_000_000, "y" * 5_000_000
+    bench.put("a.parquet", as_parquet([{"n": number, "x": text} for number in range(50)]))
+    bench.put("b.parquet", as_parquet([{"n": 1_000, "x": long}, {"n": 1_001, "x": "y"}]))
+    bench.put("c.parquet", as_parquet([{"n": 1_002, "x": [text] * 5}]))
+    sizes = [len(piece.payload) for piece in bench.taken()]
+    assert ([*range(50), 1_001], True) == (sorted(bench.numbers()), max(sizes) < 3_000_000)
+    assert ["the event has", "the event has"] == [reason.partition(": ")[2][:13] for reason in bench.reasons]
 
 
 def test_an_empty_file_has_no_events(bench: Bench) -> None:
@@ -304,6 +350,32 @@ def test_a_file_that_changes_or_goes_in_the_middle_is_left_there(bench: Bench, m
         "a.jsonl: it changed after it was taken, and is not read again; write what is new to another file",
         f"b.jsonl: it is gone; its first {len(numbers) - 1 - first:,} rows were taken",
     ] == bench.reasons
+
+
+def test_a_file_that_is_gone_before_it_is_taken_is_taken_if_it_comes_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder may have been away. Whenever the host dies, it is taken once."""
+    monkeypatch.setattr(watched_files, "_MOST_ROWS", 1)
+    for number in range(5):
+        os.utime(bench.put(f"{number}.jsonl", lines([number])), (number, number))
+    bench.work(steps=4)
+    assert 0 < len(bench.numbers()) < 5
+    away = bench.root / "away"
+    for dies in (True, False, True):
+        bench.folder.rename(away)
+        bench.work(steps=3, until=1.0)
+        if dies:
+            bench.client().take(1.0)
+            bench.die()
+        away.rename(bench.folder)
+        bench.client().take(1.0)
+        if dies:
+            bench.die()
+    bench.work(until=10.0)
+    bench.die()
+    bench.work(until=5.0)
+    assert ([*range(5)], {"it is gone"}) == (bench.numbers(), {reason.partition(": ")[2] for reason in bench.reasons})
 
 
 def test_many_files_take_no_room_in_the_spool(bench: Bench) -> None:

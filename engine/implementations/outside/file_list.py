@@ -3,7 +3,10 @@
 A file is on the list, durably, before the first event of it is spooled. So its number on the list, and a row in it, say
 all about what was spooled already, however many files were taken. The spool keeps these two with the events, and they
 agree after a crash at any instruction: what is on the list from that number on was not taken, and no name is on it
-twice.
+twice, unless it was withdrawn in between.
+
+A file that is gone before any of it was taken is withdrawn: it is on the list once more, as such. Only the last entry
+of a name counts, so one that was withdrawn is passed over even if its file is there again; that is a new file then.
 
 The list is in files of up to a thousand names, which never change. The last one is replaced by one of another name that
 has more: that is complete before the old one goes, and where both are there, the longer one counts. So a peer may copy
@@ -24,12 +27,15 @@ _MOST_NAMES = 1_000
 """Names in a file: as many are written again for each new one, at most."""
 
 
+_WITHDRAWN = -1
+
+
 class ListedFile(NamedTuple):
     """A file on the list."""
 
     name: str
     version: int
-    """What it was like, as a number."""
+    """What it was like, as a number; negative if it is withdrawn."""
 
 
 class FileListDamaged(RuntimeError):
@@ -52,7 +58,8 @@ class FileList:
             if len(self._files) != end:
                 raise FileListDamaged(f"{path} does not hold the names that its own name says; restore it")
             self._last = path if end % _MOST_NAMES else None
-        self._numbers = {file.name: number for number, file in enumerate(self._files)}
+        self._numbers: dict[str, int] = {}
+        self._count(0)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -61,24 +68,26 @@ class FileList:
         return self._files[number]
 
     def number(self, name: str) -> int | None:
-        """The number of a file; None if it is not on the list."""
+        """The number of a file; None if it is not on the list, or withdrawn."""
         return self._numbers.get(name)
+
+    def withdraw(self, name: str) -> None:
+        """Durably take a file for one that is not on the list."""
+        self.append([ListedFile(name, _WITHDRAWN)])
 
     def note(self, number: int, version: int) -> None:
         """Remember what a file is like by now, until the list is opened again."""
         self._files[number] = self._files[number]._replace(version=version)
 
     def append(self, files: Sequence[ListedFile]) -> None:
-        """Make more files durable, none of which is on the list."""
+        """Make more entries durable."""
         while files:
-            begin = len(self._files) // _MOST_NAMES * _MOST_NAMES
-            more, files = (
-                files[: begin + _MOST_NAMES - len(self._files)],
-                files[begin + _MOST_NAMES - len(self._files) :],
-            )
-            for number, file in enumerate(more, len(self._files)):
-                self._numbers[file.name] = number
-            self._files += more
+            before = len(self._files)
+            begin = before // _MOST_NAMES * _MOST_NAMES
+            room = begin + _MOST_NAMES - before
+            self._files += files[:room]
+            files = files[room:]
+            self._count(before)
             path = self._folder / f"{begin:020d}-{len(self._files):020d}"
             write_whole(path, json.dumps(self._files[begin:]).encode(), self._step)
             if self._last is not None:
@@ -91,6 +100,15 @@ class FileList:
         for path, _ in reversed(self._paths()):
             path.unlink()
         self._files, self._numbers, self._last = [], {}, None
+
+    def _count(self, first: int) -> None:
+        """Note the numbers of names from an entry on."""
+        for number in range(first, len(self._files)):
+            name, version = self._files[number]
+            if version == _WITHDRAWN:
+                self._numbers.pop(name, None)
+            else:
+                self._numbers[name] = number
 
     def _paths(self) -> list[tuple[Path, int]]:
         """The files, without those that a longer one has replaced, which are removed; each with the number after it."""

@@ -316,7 +316,7 @@ class Missing(LookupError):
     """A file store has no file of that name."""
 
 
-class StoredFile(NamedTuple):
+class FolderFile(NamedTuple):
     """A file as a store lists it."""
 
     name: str
@@ -416,9 +416,9 @@ class LocalFileStore:
         except OSError as error:
             raise OutsideUnreachable(f"{name} cannot be read: {error.strerror}") from None
 
-    def files(self) -> list[StoredFile]:
+    def files(self) -> list[FolderFile]:
         """All files in the folder and in those within, without links and what is being written."""
-        files: list[StoredFile] = []
+        files: list[FolderFile] = []
         waiting = [""]
         while waiting:
             before = waiting.pop()
@@ -437,7 +437,7 @@ class LocalFileStore:
                         files.append(_found(f"{before}{entry.name}", entry.stat(follow_symlinks=False)))
         return files
 
-    def file(self, name: str) -> StoredFile:
+    def file(self, name: str) -> FolderFile:
         """A file as it is now."""
         with self._reaching(name):
             found = (self._folder / name).lstat()
@@ -496,7 +496,7 @@ class RemoteFileStore:
             raise Missing(f"there is no file {name!r}")
         return _bounded(name, content, most)
 
-    def files(self) -> list[StoredFile]:
+    def files(self) -> list[FolderFile]:
         """All files in the folder or bucket and in the folders within."""
         listed: Mapping[str, Mapping[str, Any]] = {}
         with self._reaching("listed"):
@@ -509,7 +509,7 @@ class RemoteFileStore:
             if path.lstrip("/").startswith(before) and about.get("type", "file") == "file"
         ]
 
-    def file(self, name: str) -> StoredFile:
+    def file(self, name: str) -> FolderFile:
         """A file as it is now."""
         about: Mapping[str, Any] | None = None
         with self._reaching("read"), suppress(FileNotFoundError):
@@ -542,20 +542,20 @@ class RemoteFileStore:
             raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}") from None
 
 
-def _found(name: str, found: os.stat_result) -> StoredFile:
-    return StoredFile(name, found.st_size, f"{found.st_mtime_ns:020d}")
+def _found(name: str, found: os.stat_result) -> FolderFile:
+    return FolderFile(name, found.st_size, f"{found.st_mtime_ns:020d}")
 
 
 _CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modify")
 """The names under which file systems say when a file was changed."""
 
 
-def _stored(name: str, about: Mapping[str, Any]) -> StoredFile:
+def _stored(name: str, about: Mapping[str, Any]) -> FolderFile:
     """A file as a file system describes it."""
     changed = next((about[key] for key in _CHANGED if about.get(key) is not None), "")
     if isinstance(changed, int | float):
         changed = f"{changed:020.6f}"
-    return StoredFile(name, int(about.get("size") or 0), f"{changed} {about.get('ETag', '')}".strip())
+    return FolderFile(name, int(about.get("size") or 0), f"{changed} {about.get('ETag', '')}".strip())
 
 
 def _bounded(name: str, content: bytes, most: int) -> bytes:

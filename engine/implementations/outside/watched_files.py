@@ -10,8 +10,9 @@ the file that the rows before were read from. They are kept with the events, and
 `file_list`. So a crash neither doubles nor loses events, and positions take the same room for any number of files.
 
 **What it reports.** A file that is not of its format is left at that place, and the next is taken. A file is not read
-again if it changes after it was taken, and not read on if it has changed or is gone in the middle. All this is
-reported as rejected, with the name. What cannot be reached is trouble: nothing is passed over, and it is tried again.
+again if it changes after it was taken, and not read on if it has changed or is gone in the middle. One that is gone
+before it is taken is taken if it comes back. All this is reported as rejected, with the name. What cannot be reached is
+trouble: nothing is passed over, and it is tried again.
 """
 
 import time
@@ -27,13 +28,13 @@ import pyarrow as pa
 
 from bridge.connectors.connector_run import Arrived, Assignment, ConnectorTrouble
 from bridge.files import Steps, no_steps
-from bridge.formats.file_pieces import Piece, UnreadableFile, format_of_name, pieces
+from bridge.formats.file_pieces import FilePiece, UnreadableFile, format_of_name, pieces
 from bridge.raw_events import Unfit, arrow_schema
 from dags.connectors import FilesConnector
 from dags.message_formats import UnusableFormat
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.file_list import FileList, FileListDamaged, ListedFile
-from engine.implementations.outside.file_stores import FileStore, Missing, StoredFile, file_store
+from engine.implementations.outside.file_stores import FileStore, FolderFile, Missing, file_store
 from engine.side_effect import OutsideUnreachable
 
 FILE_LIST = "files"
@@ -68,7 +69,7 @@ class WatchedFiles:
         self._begins = not positions
         self._number, self._row = positions.get(_FILE, 0), positions.get(_ROW, 0)
         self._version = positions.get(_VERSION, 0)
-        self._reading: Generator[Piece] | None = None
+        self._reading: Generator[FilePiece] | None = None
         self._seen: dict[str, int] = {}
         """The versions of the files in the last look."""
         self._look_at = clock()
@@ -95,7 +96,7 @@ class WatchedFiles:
             return self._arrived([])
         before = self._positions
         until = self._clock() + seconds
-        taken: list[Piece] = []
+        taken: list[FilePiece] = []
         rows = size = 0
         while self._clock() < until and rows < _MOST_ROWS and size < _MOST_BYTES:
             if self._clock() >= self._look_at:
@@ -118,7 +119,7 @@ class WatchedFiles:
         _ = for_good
         self._end_reading()
 
-    def _arrived(self, taken: list[Piece]) -> Arrived:
+    def _arrived(self, taken: list[FilePiece]) -> Arrived:
         unfit = [*(unfit for piece in taken for unfit in piece.unfit), *self._unfit]
         self._unfit = []
         columns = arrow_schema(self._assignment.schema)
@@ -138,7 +139,7 @@ class WatchedFiles:
         except (OutsideUnreachable, NoBehaviour) as error:
             raise ConnectorTrouble(str(error)) from None
         seen = {file.name: _version(file) for file in files}
-        new: list[StoredFile] = []
+        new: list[FolderFile] = []
         for file in files:
             version = seen[file.name]
             if (number := self._list.number(file.name)) is None:
@@ -168,9 +169,13 @@ class WatchedFiles:
         ends = levels[-len(pattern) :]
         return len(ends) == len(pattern) and all(map(fnmatchcase, ends, pattern))
 
-    def _next(self) -> list[Piece]:
+    def _next(self) -> list[FilePiece]:
         """Take the next piece of the file under way; nothing if the file ends here."""
         name = self._list[self._number].name
+        if self._list.number(name) != self._number:
+            # It was withdrawn.
+            self._number += 1
+            return []
         try:
             if self._reading is None:
                 self._reading = self._opened(name)
@@ -181,6 +186,10 @@ class WatchedFiles:
             rows = f"; its first {self._row:,} rows were taken" if self._row else ""
             reason = "it is gone" if isinstance(error, Missing) else str(error)
             self._report(name, f"{reason}{rows}")
+            if isinstance(error, Missing) and not self._row:
+                # Perhaps only its folder is away.
+                self._list.withdraw(name)
+                self._seen.pop(name, None)
             piece = None
         except (OutsideUnreachable, NoBehaviour, UnusableFormat) as error:
             raise ConnectorTrouble(str(error)) from None
@@ -191,7 +200,7 @@ class WatchedFiles:
         self._row += piece.rows
         return [replace(piece, unfit=tuple(_of(name, unfit) for unfit in piece.unfit))]
 
-    def _opened(self, name: str) -> Generator[Piece]:
+    def _opened(self, name: str) -> Generator[FilePiece]:
         """Begin to read a file, or read on in it."""
         version = _version(self._store.file(name))
         self._list.note(self._number, version)
@@ -224,7 +233,7 @@ class WatchedFiles:
         self._unfit.append(_of(name, Unfit(event=_shown(name), reason=reason)))
 
 
-def _closing(stream: BinaryIO, read: Callable[[], Iterator[Piece]]) -> Generator[Piece]:
+def _closing(stream: BinaryIO, read: Callable[[], Iterator[FilePiece]]) -> Generator[FilePiece]:
     with stream:
         yield from read()
 
@@ -238,7 +247,7 @@ def _shown(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _version(file: StoredFile) -> int:
+def _version(file: FolderFile) -> int:
     """What a file is like, as a number: it differs if size or time do."""
     text = f"{file.size} {file.changed}".encode("utf-8", "backslashreplace")
     return int.from_bytes(blake2b(text, digest_size=_VERSION_BYTES).digest())

@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from asyncua import ua
@@ -19,6 +19,10 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+def _moment(at: datetime | None) -> ua.DateTime | None:
+    return None if at is None else ua.DateTime.fromtimestamp(at.timestamp(), UTC)
 
 
 class Passwords:
@@ -53,7 +57,7 @@ class PlantServer:
         self._server: Server = self._do(self._started())
 
     def write(self, name: str, value: Any, at: datetime | None = None, status: int = 0) -> None:
-        data = ua.DataValue(ua.Variant(value), ua.StatusCode(ua.UInt32(status)), SourceTimestamp=at)
+        data = ua.DataValue(ua.Variant(value), ua.StatusCode(ua.UInt32(status)), SourceTimestamp=_moment(at))
         self._do(self._server.write_attribute_value(self._nodes[name].nodeid, data))
 
     def write_all(self, values: Mapping[str, Any], at: datetime) -> None:
@@ -61,7 +65,7 @@ class PlantServer:
 
         async def write() -> None:
             for name, value in values.items():
-                data = ua.DataValue(ua.Variant(value), SourceTimestamp=at)
+                data = ua.DataValue(ua.Variant(value), SourceTimestamp=_moment(at))
                 await self._server.write_attribute_value(self._nodes[name].nodeid, data)
 
         self._do(write())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from asyncua import ua
 from asyncua.crypto.cert_gen import dump_private_key_as_pem, generate_private_key, generate_self_signed_app_certificate
+from asyncua.ua.status_codes import StatusCodes
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -126,7 +126,7 @@ def test_changes_of_nodes_are_events_with_the_state_of_all(tmp_path: Path, serve
         line.waits(lambda: len(line.events()) == 1)
         server.write("Temp", 21.5, NOON + timedelta(seconds=1))
         line.waits(lambda: len(line.events()) == 2)
-        server.write("Temp", 0.0, NOON + timedelta(seconds=2), ua.StatusCodes.BadSensorFailure)
+        server.write("Temp", 0.0, NOON + timedelta(seconds=2), StatusCodes.BadSensorFailure)
         line.waits(lambda: len(line.events()) == 3)
         server.write("Temp", 22.5, NOON + timedelta(seconds=3))
         line.waits(lambda: len(line.events()) == 4)
@@ -345,12 +345,13 @@ def test_a_form_that_cannot_work_is_refused() -> None:
     assert "the field 'at' of each event" in OpcuaConnector.model_validate(form).why_unusable()
     secure = {**form, "nodes": NODES, "security": "Basic256Sha256,Sign"}
     assert "needs a certificate" in OpcuaConnector.model_validate(secure).why_unusable()
-    for wrong in (
+    wrongs: tuple[dict[str, Any], ...] = (
         {"url": "opc.tcp://u:p@plc"},
         {"url": "http://plc"},
         {"nodes": {}},
         {"nodes": {"a": "x"}},
         {"interval": 1},
-    ):
+    )
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="validation error"):
             OpcuaConnector.model_validate({**form, **wrong})

@@ -119,13 +119,22 @@ def test_a_connection_is_shown_as_it_was_given_and_takes_no_events_over_rest(man
     form = {"kind": "files", "folder": {"secret": "bucket"}, "pattern": "*.txt", "format": "csv"}
     supply = supplied(manager, ANN, "files", form)
     assert {"secret": "bucket", "owner": "ann"} == json.loads(supply.connector)["folder"]
-    shown = manager.service.sources.get(ANN, "files").connection.model_dump(mode="json")
+    connection = manager.service.sources.get(ANN, "files").connection
+    assert connection is not None
+    shown = connection.model_dump(mode="json")
     assert {**form, "every": 10.0} == {**shown, "format": shown["format"]["kind"]}
     with pytest.raises(Conflict, match=r"come by themselves \(files\)"):
         manager.service.source_events.send(
             ANN, "files", b"{}", media_type="application/json", producer=None, first=None
         )
-    for wrong in ({"folder": {"place": "../x"}}, {"folder": {}}, {"every": 0}, {"format": "xml"}, {"pattern": ""}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"folder": {"place": "../x"}},
+        {"folder": {}},
+        {"every": 0},
+        {"format": "xml"},
+        {"pattern": ""},
+    )
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="validation error"):
             SourceForm.model_validate({"name": "more", "connection": {**form, **wrong}})
 
