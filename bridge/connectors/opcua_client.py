@@ -103,8 +103,10 @@ class OpcuaClient:
         self._thread.start()
         try:
             self._client = self._do(self._connected(), _CONNECTING)
-        except BaseException:
+        except BaseException as error:
             self.close(for_good=False)
+            if isinstance(error, TimeoutError):
+                raise ConnectorTrouble(f"{connector.url} does not answer in time; look after it") from None
             raise
         self._patience = time.monotonic() + max(_ALIVE, 3 * connector.interval / 1000)
         """Until when the first event waits for values of all nodes."""

@@ -81,6 +81,8 @@ def kind_of(path: str) -> FileKind:
 
     >>> kind_of("jobs/j/records/00000000000000000007").name, kind_of("jobs/j/records/shards").name
     ('RECORD', 'SHARD_RECORD')
+    >>> kind_of("spools/s/files/0-1") < kind_of("spools/s/log/0-1") < kind_of("spools/s/high-water")
+    True
     """
     parts = path.split("/")
     del parts[1:2]
