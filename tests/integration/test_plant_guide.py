@@ -49,14 +49,9 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
     assert "1ms" == output["json_timestamp_units"]
     address = forge(served)
     reader = Reader(address, *consumer["topics"])
-    metric = {"name": "press", "tags": {"host": "p7"}, "fields": {"celsius": 93.5}, "timestamp": 1_770_091_506_000}
-    event = {
-        **metric["tags"],
-        **metric["fields"],
-        "measurement": metric["name"],
-        "at": metric["timestamp"],
-    }
-    topic = output["topic"].replace('{{ .Tag "host" }}', metric["tags"]["host"])
+    # A metric of the name `press` with a tag and a field.
+    event = {"host": "p7", "celsius": 93.5, "measurement": "press", "at": 1_770_091_506_000}
+    topic = output["topic"].replace('{{ .Tag "host" }}', "p7")
     reader.client.publish(topic, json.dumps(event), qos=output["qos"])
     reader.until(lambda: bool(reader.messages), "the line of a hot machine")
     (line,) = reader.on("forge/hot-lines")
@@ -81,7 +76,7 @@ def test_the_flow_for_node_red_sends_readings_and_shows_what_is_hot(served: Serv
     (user_folder / "flows_cred.json").write_text(json.dumps(login))
     (user_folder / "settings.js").write_text(node_red_settings(free_port()))
     log = tmp_path / "node-red.log"
-    command = [shutil.which("node") or "node", installed_node_red(CACHE), "--userDir", user_folder]
+    command: list[str | Path] = [shutil.which("node") or "node", installed_node_red(CACHE), "--userDir", user_folder]
     with asked_process(command, "Node-RED", log, answers=False):
         served.until(lambda: "celsius: 71.5, machine: 'press'" in _one_line(log), "what is hot", bound=2 * BOUND)
 

@@ -260,6 +260,10 @@ class Folder:
     def vouched(self, owner: str, _digest: str, _entry: str, _per: str) -> bool:
         raise LookupError(owner)
 
+    @property
+    def deployment(self) -> str:
+        raise LookupError
+
 
 def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     """With the digest in the config, so that another file is refused."""

@@ -44,7 +44,7 @@ class MemorySpool(Spool):
     def append(
         self,
         items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
+        producers: Mapping[str, Expected | None] | None = None,
         in_doubt: InDoubt | None = None,
     ) -> int:
         """Keep items, with the expectations of their producers after them; returns their first position."""
@@ -52,7 +52,8 @@ class MemorySpool(Spool):
         if items and self.state is SpoolState.FULL:
             raise full(_NAME, self.size)
         first, end = self.end, end_after(self.end, items)
-        expected = remembered({**self.producers, **(producers or {})})
+        after = {**self.producers, **(producers or {})}
+        expected = remembered({name: known for name, known in after.items() if known is not None})
         self.in_doubt = self.in_doubt if in_doubt is None else in_doubt
         if items:
             firsts = [end_after(first, items[:row]) for row in range(len(items))]

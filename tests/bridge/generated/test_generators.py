@@ -209,7 +209,7 @@ class NotifyingSpool(MemorySpool):
     def append(
         self,
         items: Sequence[Item],
-        producers: Mapping[str, Expected] | None = None,
+        producers: Mapping[str, Expected | None] | None = None,
         in_doubt: InDoubt | None = None,
     ) -> int:
         first = super().append(items, producers, in_doubt)
