@@ -18,7 +18,15 @@ import pyarrow as pa
 
 from bridge.formats.flat_avro import FlatField, flat_fields, flat_reader
 from bridge.formats.texts import Kinds
-from bridge.formats.values import MOST_VALUES, HeldValues, finite_values, plain, shown_value, untyped, whole_message
+from bridge.formats.values import (
+    MOST_HELD_VALUES,
+    HeldValues,
+    finite_values,
+    plain,
+    shown_value,
+    untyped,
+    whole_message,
+)
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     DEEPEST,
@@ -274,7 +282,7 @@ class AvroDecoder:
             reason = why_unread(error, "message", "the message is not Avro: ")
             unfit.append(Unfit(event=shown_text(message[:1_000]), reason=reason))
             return
-        held = HeldValues(MOST_VALUES)
+        held = HeldValues(MOST_HELD_VALUES)
         for written, count, block in blocks:
             yield from _events(written, count, block, unfit, held)
 

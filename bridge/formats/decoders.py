@@ -20,7 +20,7 @@ from bridge.formats.protobuf_decoder import protobuf_decoder
 from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode, SparkplugDecoder, TopicDecoder
 from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
-from bridge.formats.values import MOST_VALUES, HeldValues, finite_values, plain, shown_value, untyped
+from bridge.formats.values import MOST_HELD_VALUES, HeldValues, finite_values, plain, shown_value, untyped
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
     MessageReading,
@@ -127,7 +127,7 @@ def _msgpack(_messages: MsgpackMessages, schema: Schema, _kinds: Kinds) -> Decod
     def parts(message: bytes, unfit: list[Unfit]) -> Iterator[bytes]:
         nonlocal must_count
         must_count = has_json and _may_be_full(message)
-        held.left = MOST_VALUES
+        held.left = MOST_HELD_VALUES
         events = _packed(message, unfit)
         for place, part in enumerate(events):
             if held.left < 0:
@@ -152,7 +152,7 @@ _CONTAINERS = bytes(range(0x80, 0xA0)) + b"\xdc\xdd\xde\xdf"
 
 def _may_be_full(message: bytes) -> bool:
     """Whether a message may hold so many lists and objects that they have to be counted, value by value."""
-    return len(message) > _FEW and len(message) - len(message.translate(None, _CONTAINERS)) > MOST_VALUES // 10
+    return len(message) > _FEW and len(message) - len(message.translate(None, _CONTAINERS)) > MOST_HELD_VALUES // 10
 
 
 def _packed(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:

@@ -44,7 +44,7 @@ class HeldValues:
             raise TooMuch("the message holds too many values; send several")
 
 
-MOST_VALUES = 3_000_000
+MOST_HELD_VALUES = 3_000_000
 """Values of a message, where some count for more, by the time that they take; so all take about a second."""
 _CONTAINER, _BYTES, _DATE = 4, 3, 12
 _PLAIN = frozenset({type(None), bool, int, float, str})
