@@ -351,11 +351,8 @@ def _webhook(config: described.WebhookConfig) -> Behaviour:
     on the internet, unless an operator lists it.
 
     >>> from threading import Thread
-    >>> from wsgiref.simple_server import make_server
-    >>> def take(_request, begin):
-    ...     begin("204 No Content", [])
-    ...     return []
-    >>> server = make_server("127.0.0.1", 0, take)
+    >>> from wsgiref.simple_server import demo_app, make_server
+    >>> server = make_server("127.0.0.1", 0, demo_app)
     >>> Thread(target=server.handle_request, daemon=True).start()
     >>> folder = TemporaryDirectory()
     >>> listed = Path(folder.name, "reachable").write_text("127.0.0.1")
