@@ -8,6 +8,7 @@ librdkafka looks it up, and a broker that joins the cluster between two checks.
 The package confluent-kafka is an extra, so nothing here loads it before it is needed.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,8 @@ CHECKED_EVERY = 30.0
 """Seconds after which a cluster's brokers and a topic's partitions are looked up again."""
 _CONNECT_SECONDS = 3.0
 """The seconds that a connection may take."""
+_PATIENCE = 0.5
+"""The seconds after which a new client is asked for its errors; twice as many from time to time."""
 _NO_LOG = 0
 """The level of librdkafka's log of which nothing is left; what matters comes as errors."""
 _NO_ANSWER = "no broker answers; check `brokers`, and whether they want `tls` or a login"
@@ -44,7 +47,9 @@ _REASONS: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _NO_ANSWER,
 }
 """What errors of librdkafka mean to an owner, by their names; the first that occurred says most."""
-_LOST = frozenset({"_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL"})
+_REFUSALS = frozenset({"_AUTHENTICATION", "_SSL"})
+"""Those after which it makes no sense to wait."""
+_LOST = _REFUSALS | {"_ALL_BROKERS_DOWN"}
 """The errors of connections after which nothing comes; after others librdkafka goes on with another broker."""
 
 
@@ -82,14 +87,12 @@ class KafkaCluster:
 
         return self._client(Consumer, more)
 
-    def partitions(self, client: "Consumer | Producer", seconds: float) -> list[int]:
-        """The partitions of the topic now, if it answers in time and all its brokers are allowed."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415 - as above
+    def partitions(self, client: "Consumer | Producer", seconds: float, *, is_new: bool = False) -> list[int]:
+        """The partitions of the topic now, if it answers in time and all its brokers are allowed.
 
-        try:
-            cluster = client.list_topics(self._topic.topic, timeout=seconds)
-        except KafkaException as error:
-            raise self.trouble(error.args[0], client) from None
+        What refuses a new client is said at once.
+        """
+        cluster = self._described(client, seconds, _PATIENCE if is_new else seconds)
         self._errors.clear()
         for broker in cluster.brokers.values():
             self._check(broker.host)
@@ -97,6 +100,20 @@ class KafkaCluster:
         if topic.error is not None or not topic.partitions:
             raise KafkaTrouble(_reason({topic.error.name()} if topic.error else {"_UNKNOWN_TOPIC"}, topic.error))
         return sorted(topic.partitions)
+
+    def _described(self, client: "Consumer | Producer", seconds: float, patience: float) -> Any:
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - as above
+
+        late = time.monotonic() + seconds
+        while True:
+            left = late - time.monotonic()
+            try:
+                return client.list_topics(self._topic.topic, timeout=max(0.1, min(left, patience)))
+            except KafkaException as error:
+                trouble = self.trouble(error.args[0], client)
+                if left <= patience or self._errors & _REFUSALS:
+                    raise trouble from None
+            patience *= 2
 
     def check(self) -> None:
         """Raise if the cluster has become unreachable, or lets nobody in any more."""

@@ -121,7 +121,8 @@ class KafkaClient:
         self._consumer.close()
 
     def _partitions(self) -> list[int]:
-        partitions = self._cluster.partitions(self._consumer, _ANSWER_SECONDS)
+        # One that reads is not asked for its errors, because it would answer with a record.
+        partitions = self._cluster.partitions(self._consumer, _ANSWER_SECONDS, is_new=not self._next)
         if len(partitions) > MOST_PARTITIONS:
             raise KafkaTrouble(f"it has {len(partitions):,} partitions, and a source reads {MOST_PARTITIONS:,}")
         self._look_again = time.monotonic() + CHECKED_EVERY

@@ -103,7 +103,7 @@ class TopicWriter:
             )
             self._checked = float("-inf")
         if (now := time.monotonic()) - self._checked >= CHECKED_EVERY:
-            self._cluster.partitions(self._producer, _CONNECT_SECONDS)
+            self._cluster.partitions(self._producer, _CONNECT_SECONDS, is_new=True)
             self._checked = now
         return self._producer
 

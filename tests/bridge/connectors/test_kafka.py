@@ -235,7 +235,9 @@ def test_new_partitions_are_read_from_their_beginning(
     topic, seen = mock.topic(3), [0]
     monkeypatch.setattr(kafka, "CHECKED_EVERY", 0.1)
     everything = KafkaCluster.partitions
-    monkeypatch.setattr(KafkaCluster, "partitions", lambda *its: [part for part in everything(*its) if part in seen])
+    monkeypatch.setattr(
+        KafkaCluster, "partitions", lambda *its, **more: [part for part in everything(*its, **more) if part in seen]
+    )
     for part in range(3):
         mock.send(topic, *values(part, part + 1), partition=part)
     site = Site(tmp_path, mock, topic)
