@@ -66,6 +66,8 @@ _PARTING = 2.0
 _MOST_HELD = 32_000_000
 """Bytes of messages that are in memory before nothing more is read; one more message, and what was read with it, may
 come on top."""
+_KIND_AND_QOS, _EXACTLY_ONCE = 0xF6, paho.PUBLISH | 0b0100
+"""The bits of a packet that say what it is, and those of a message with QoS 2."""
 _SUBSCRIBED, _PAST = "subscribed", "past"
 """Positions that say that the session was begun once, and that the spool has what the topics had retained."""
 _NEVER, _WITH_NEW_SUBSCRIPTION = SubscribeOptions.RETAIN_DO_NOT_SEND, SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
@@ -225,6 +227,13 @@ class _Connection(RoundsClient):
             )
             return MQTTErrorCode.MQTT_ERR_PROTOCOL
         return result
+
+    def _packet_handle(self) -> MQTTErrorCode:
+        if self._in_packet["command"] & _KIND_AND_QOS == _EXACTLY_ONCE:
+            # The library would keep any number of them until the broker releases them.
+            self.failure = "it sends a message with QoS 2, although QoS 1 was asked for"
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        return super()._packet_handle()
 
 
 class MqttSession:

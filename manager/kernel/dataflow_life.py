@@ -207,7 +207,7 @@ def _unsupplied(need: Need, seen: JobSeen | None, hosts: Mapping[str, HostSeen])
     host = hosts.get(need.host)
     if seen is None or host is None:
         return
-    for stream in sorted(seen.positions.keys() - host.supplied):
+    for stream in sorted(seen.positions.keys() - host.supplied - host.unconnected):
         state = host.spools.get(stream, ELSEWHERE)
         if state == UNSUBSCRIBED:
             yield f"host {need.host} is not connected to the broker for {stream}, which job {need.job} reads"
@@ -220,7 +220,7 @@ def _unsaid(seen: JobSeen, hosts: Mapping[str, HostSeen]) -> Sequence[str]:
     host = hosts.get(seen.host)
     if host is None:
         return sorted(seen.positions)
-    unsupplied = seen.positions.keys() - host.supplied
+    unsupplied = seen.positions.keys() - host.supplied - host.unconnected
     elsewhere = {stream for stream in unsupplied if host.spools.get(stream) == ELSEWHERE}
     return sorted(unsupplied.difference(*(elsewhere & other.supplied for other in hosts.values())))
 

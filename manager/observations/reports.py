@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter
 
 from bridge.spools.spool import SpoolState
-from engine.host.spools import Received
+from engine.host.spools import UNSUBSCRIBED, Received
 from engine.machines.reports import signed_content
 from ring.fleet import MachineSeen
 
@@ -190,6 +190,18 @@ class HostSeen:
     def supplied(self) -> frozenset[str]:
         """The streams that it receives or generates."""
         return frozenset(stream for stream, state in self.spools.items() if state in _SPOOL_STATES)
+
+    @cached_property
+    def unconnected(self) -> frozenset[str]:
+        """The streams of sources outside Braid that it has never been connected to.
+
+        That is the matter of their owners: a job that reads them runs for others, too.
+        """
+        return frozenset(
+            stream
+            for stream, received in self.sources.items()
+            if received.link is not None and self.spools.get(stream) == UNSUBSCRIBED
+        )
 
     def after(self, before: "HostSeen | None") -> "HostSeen":
         """This report, given the one before: the files of a host that is away stay where they are, and its counts."""

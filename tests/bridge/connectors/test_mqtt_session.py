@@ -451,6 +451,16 @@ def test_a_message_that_fills_the_memory_is_not_read(site: Site) -> None:
         assert f"sends a message of 268,435,455 bytes, and one may have {LARGEST_PACKET:,}" in trouble(taken)
 
 
+def test_messages_that_would_be_kept_for_ever_are_not_read(site: Site) -> None:
+    """With QoS 2 the library would keep them until a hostile broker released them."""
+    message = b"\x34\x0f\x00\x04heat\x00\x01" + b'{"n":1}'
+    with (
+        answering(b"\x20\x02\x00\x00", b"\x90\x03\x00\x01\x01" + message, then_closes=False) as port,
+        taking(site, port, "heat", protocol="3.1.1", waits=False) as taken,
+    ):
+        assert trouble(taken).endswith("it sends a message with QoS 2, although QoS 1 was asked for")
+
+
 def test_messages_of_other_topics_are_not_events(site: Site) -> None:
     """Whatever a broker sends."""
     message = b"\x30\x0d\x00\x04cold" + b'{"n":1}'

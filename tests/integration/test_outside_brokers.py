@@ -1,0 +1,91 @@
+"""Sources of another broker, as tenants have them: nothing is lost or doubled, and troubles are shown."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from engine.outside import REACHABLE
+from manager.answers.dataflows import DataflowState
+from manager.answers.sources import SourceForm
+from manager.answers.tenants import SecretForm
+from manager.client.client import Client
+from tests.bridge.connectors.outside_brokers import PASSWORD, USER, Mosquitto, mosquitto, numbered, publish
+from tests.integration.serving import Served, passing, serving
+from tests.integration.test_sending import Listener
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(Served(tmp_path_factory.mktemp("outside"), pace=0.2)) as made:
+        (made.root / REACHABLE).write_text("127.0.0.1\n")
+        yield made
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Mosquitto]:
+    with mosquitto(tmp_path / "outside") as broker:
+        yield broker
+
+
+def feed(broker: Mosquitto) -> SourceForm:
+    return SourceForm.model_validate(
+        {
+            "name": "feed",
+            "connection": {
+                "kind": "mqtt",
+                "url": f"mqtt://127.0.0.1:{broker.port}",
+                "topic": "{place}/heat",
+                "secret": {"secret": "broker"},
+            },
+            "schema": {"n": "integer"},
+        }
+    )
+
+
+def is_connected(client: Client) -> bool:
+    received = client.source("feed").received
+    return received is not None and received.link is not None and received.link.connected
+
+
+def test_two_tenants_take_one_feed_whatever_is_killed(served: Served, outside: Mosquitto) -> None:
+    """A wrong secret of one is shown to it alone. The host is killed, and the broker stops: each event comes once."""
+    tenants = {name: served.admit(name) for name in ("ann", "bob")}
+    dataflows: dict[str, str] = {}
+    for name, client in tenants.items():
+        client.put_secret("broker", SecretForm(secret=f"{USER}:{PASSWORD if name == 'ann' else 'wrong'}"))
+        client.register_source(feed(outside))
+        dataflows[name] = client.submit(passing("feed", 1_000_000)).id
+    served.until_state(tenants["ann"], dataflows["ann"], DataflowState.RUNNING)
+    refused = f"the broker at mqtt://127.0.0.1:{outside.port} refused the connection: "
+    served.until(lambda: refused in tenants["bob"].dataflow(dataflows["bob"]).reason, "bob to learn of his secret")
+    assert refused not in tenants["ann"].dataflow(dataflows["ann"]).reason
+    tenants["bob"].put_secret("broker", SecretForm(secret=f"{USER}:{PASSWORD}"))
+    for client in tenants.values():
+        # What is published before a source is connected for the first time is not for it.
+        served.until(partial(is_connected, client), "the source to be connected")
+    heard = {name: Listener(served, dataflow) for name, dataflow in dataflows.items()}
+    for first in range(0, 500, 50):
+        publish(outside.address(), f"p{first % 3}/heat", numbered(first, first + 50))
+        if first == 150:
+            served.below_keeper("engine.machines.process").kill()
+        if first == 300:
+            outside.end()
+            threading.Event().wait(1.0)
+            outside.start()
+    for name in tenants:
+        assert list(range(500)) == sorted(event["n"] for event in heard[name].until(500))
+    outside.end()
+    reason = "the source ann:feed is not connected since"
+    served.until(lambda: reason in tenants["ann"].dataflow(dataflows["ann"]).reason, "the source to be unconnected")
+    assert not is_connected(tenants["ann"])
+    for client in tenants.values():
+        known = client.source("feed").received
+        assert known is not None
+        assert known.rejected == 0
+        client.revoke_source("feed")
+        client.close()
