@@ -48,6 +48,7 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
     (output,), (consumer,) = out["outputs"]["mqtt"], back["inputs"]["mqtt_consumer"]
     assert "1ms" == output["json_timestamp_units"]
     address = forge(served)
+    assert {address.user} == {output["username"], consumer["username"]}
     reader = Reader(address, *consumer["topics"])
     # A metric of the name `press` with a tag and a field.
     event = {"host": "p7", "celsius": 93.5, "measurement": "press", "at": 1_770_091_506_000}
