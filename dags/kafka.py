@@ -10,6 +10,7 @@ from dags.connectors import MessageConnector
 from dags.schema import Kind
 
 _MOST_BROKERS = 50
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 BrokerAddress = Annotated[
     str, StringConstraints(max_length=300, pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}$")
 ]
@@ -60,6 +61,12 @@ class KafkaConnector(KafkaTopic, MessageConnector):
     def made_fields(self) -> Mapping[str, Kind]:
         """The field with the key."""
         return {} if self.key is None else {self.key: Kind.STRING}
+
+    def why_unusable(self) -> str:
+        """Look at the certificates."""
+        if self.ca is not None and not (self.tls and _CERTIFICATE in self.ca):
+            return "`ca` holds certificates in PEM, for connections with `tls`; correct one of them, or leave `ca` out"
+        return ""
 
 
 def host_of(address: str) -> str:

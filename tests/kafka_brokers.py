@@ -73,9 +73,18 @@ class KafkaBrokers:
         texts = [value.encode() if isinstance(value, str) else value for value in values]
         assert 0 == getattr(_library(), f"rd_kafka_mock_{what}")(self._mock, *texts)
 
-    def send(self, topic: str, *values: bytes | None, partition: int = 0, key: bytes | None = None) -> None:
+    def send(
+        self, topic: str, *values: bytes | None, partition: int = 0, key: bytes | None = None, login: str = ""
+    ) -> None:
         """Write records to a partition."""
-        producer = Producer(self._settings())
+        user, _, password = login.partition(":")
+        logging_in = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+        producer = Producer({**self._settings(), **(logging_in if login else {})})
         for value in values:
             producer.produce(topic, value, key, partition)
         assert 0 == producer.flush(BOUND)

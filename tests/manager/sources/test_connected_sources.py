@@ -19,7 +19,10 @@ from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidRequest
 from tests.bridge.connectors.opcua_server import PlantServer
 from tests.engine.host.test_spools import Broker
+from tests.kafka_brokers import mock_cluster
+from tests.kafka_entrance import Login, entrance
 from tests.manager.managers import ANN, BOB, Manager, leading
+from tests.tasks.worksite import allow, keep_secret
 
 FIELDS = {"n": "integer"}
 
@@ -170,3 +173,38 @@ def test_fields_that_a_connection_adds_keep_their_kind(manager: Manager) -> None
     with pytest.raises(InvalidRequest) as refused:
         supplied(manager, ANN, "line", {**form, "nodes": {"at": "ns=2;s=Temp"}})
     assert [("/connection", "unfit-connection")] == [(error.pointer, error.code) for error in refused.value.errors]
+
+
+def test_a_topic_of_kafka_is_read_with_the_secret_of_the_owner(manager: Manager, host: Host) -> None:
+    """Its key is a declared field, and its connection is shown as it was given."""
+    allow(host.root, "127.0.0.1")
+    keep_secret(host.root, "login", "me:sesame")
+    with mock_cluster() as mock, entrance(mock, login=Login("me", "sesame")) as closed:
+        topic = mock.topic()
+        form = {
+            "kind": "kafka",
+            "brokers": list(closed.addresses),
+            "topic": topic,
+            "start": "oldest",
+            "key": "room",
+            "secret": {"secret": "login"},
+            "mechanism": "SCRAM-SHA-256",
+        }
+        supply = supplied(manager, ANN, "rooms", form)
+        assert {"n": Kind.INTEGER, "room": Kind.STRING} == supply.fields
+        host.reads(supply, "source/1")
+        closed.send(topic, b'{"n": 1}', None, key=b"a", login="me:sesame")
+        assert [("a", 1), ("a", None)] == [(row["room"], row["n"]) for row in host.waits("source/1", 2)]
+        assert host.spools.received()["source/1"]["link"]["connected"]
+        host.spools.close()
+    connection = manager.service.sources.get(ANN, "rooms").connection
+    assert connection is not None
+    shown = connection.model_dump(mode="json")
+    assert form == {name: shown[name] for name in form}
+
+
+@pytest.mark.parametrize("wrong", [{"ca": "sesame", "tls": True}, {"ca": "-----BEGIN CERTIFICATE-----"}])
+def test_certificates_for_kafka_are_looked_at_when_they_are_registered(manager: Manager, wrong: dict[str, Any]) -> None:
+    """Whether they are some, and what for."""
+    with pytest.raises(InvalidRequest, match="`ca` holds certificates in PEM, for connections with `tls`"):
+        supplied(manager, ANN, "rooms", {"kind": "kafka", "brokers": ["kafka.example:9092"], "topic": "t", **wrong})
