@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Annotated, Any, Protocol, Self, get_args, get_origin
+from typing import Annotated, Any, Protocol, Self, cast, get_args, get_origin
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Discriminator,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializationInfo,
@@ -18,6 +19,8 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 _NAME = "[A-Za-z0-9_][A-Za-z0-9._-]*"
 """One level of a path. No level leads upwards."""
@@ -130,6 +133,11 @@ class Owned(Config):
     def _with_owner(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         owner = {"owner": info.context["owner"]} if info.context else {}
         return {**handler(self), **owner}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # As it is in answers, too: its owner is only in plans.
+        return handler(cast(CoreSchema, {name: part for name, part in schema.items() if name != "serialization"}))
 
 
 class Secret(Owned):
