@@ -1,6 +1,6 @@
 """Configs: the base of every task type's config, and config values whose meaning depends on the tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Protocol, Self, cast, get_args, get_origin
 
@@ -100,6 +100,12 @@ class Hosted(Config):
         return self
 
 
+def _unserialized(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without what serializes its values."""
+    inner = {"schema": _unserialized(schema["schema"])} if "schema" in schema else {}
+    return {**{name: part for name, part in schema.items() if name != "serialization"}, **inner}
+
+
 class Owned(Config):
     """A config value whose meaning depends on the tenant. It is hashed with its owner, so tenants never share it.
 
@@ -137,7 +143,7 @@ class Owned(Config):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # As it is in answers, too: its owner is only in plans.
-        return handler(cast(CoreSchema, {name: part for name, part in schema.items() if name != "serialization"}))
+        return handler(cast(CoreSchema, _unserialized(schema)))
 
 
 class Secret(Owned):
