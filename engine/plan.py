@@ -49,7 +49,7 @@ class Bridged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
+class ConnectorSupply:
     """Events that a connector takes from outside Braid."""
 
     kind: Literal["connector"] = "connector"
@@ -128,7 +128,7 @@ class ReplayedFile(_Generated):
 
 
 Supply: TypeAlias = Annotated[
-    Subscribed | Bridged | Connected | Rated | Timed | ReplayedFile, Field(discriminator="kind")
+    Subscribed | Bridged | ConnectorSupply | Rated | Timed | ReplayedFile, Field(discriminator="kind")
 ]
 
 
@@ -138,7 +138,7 @@ def declaring(supply: Supply, fields: Mapping[str, Kind]) -> Supply:
     >>> declaring(Timed(seconds=1.0), {})
     Timed(kind='timer', seconds=1.0)
     """
-    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed | Connected) else supply
+    return replace(supply, fields=dict(fields)) if isinstance(supply, Subscribed | ConnectorSupply) else supply
 
 
 def unfit(supply: Supply) -> str:
@@ -151,7 +151,7 @@ def unfit(supply: Supply) -> str:
                 supply.generator  # noqa: B018 - raises if it is impossible
             except ValueError as error:
                 return str(error)
-        case Bridged() | Connected():
+        case Bridged() | ConnectorSupply():
             # Of what a connector takes its own record knows more.
             pass
     return ""

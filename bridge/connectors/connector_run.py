@@ -48,7 +48,7 @@ class ConnectorTrouble(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class Arrival:
     """What came over a connector at once."""
 
     events: pa.RecordBatch
@@ -63,7 +63,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class ClientAssignment:
     """What a client is to take, and from where on."""
 
     stream: str
@@ -91,7 +91,7 @@ class ConnectorClient(Protocol):
     It is made of the connector's record, whose secrets and places are resolved, and an assignment.
     """
 
-    def take(self, seconds: float) -> Arrived | None:
+    def take(self, seconds: float) -> Arrival | None:
         """Return what came since the last call, after waiting at most so long; None if nothing did."""
 
     def spooled(self) -> None:
@@ -106,7 +106,7 @@ Connecting = Callable[[Mapping[str, int], InDoubt], ConnectorClient]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LinkState:
     """The state of a connection to something outside; made by the host, and read by managers as the same record."""
 
     connected: bool = False
@@ -116,21 +116,21 @@ class Link:
     """The reason of the last failure, which may be over; empty if there was none."""
     error_at: float | None = None
 
-    def up(self, at: float) -> "Link":
+    def up(self, at: float) -> "LinkState":
         """The state once it is connected.
 
-        >>> Link(since=1.0).down("no answer", 2.0).up(3.0)
-        Link(connected=True, since=3.0, error='no answer', error_at=2.0)
+        >>> LinkState(since=1.0).down("no answer", 2.0).up(3.0)
+        LinkState(connected=True, since=3.0, error='no answer', error_at=2.0)
         """
         return self if self.connected else replace(self, connected=True, since=at)
 
-    def down(self, error: str, at: float) -> "Link":
+    def down(self, error: str, at: float) -> "LinkState":
         """The state after a failure.
 
-        >>> Link(since=1.0).down("no answer", 2.0)
-        Link(connected=False, since=1.0, error='no answer', error_at=2.0)
+        >>> LinkState(since=1.0).down("no answer", 2.0)
+        LinkState(connected=False, since=1.0, error='no answer', error_at=2.0)
         """
-        return Link(since=at if self.connected else self.since, error=error, error_at=at)
+        return LinkState(since=at if self.connected else self.since, error=error, error_at=at)
 
 
 class ConnectorRun:
@@ -150,7 +150,7 @@ class ConnectorRun:
         """Failures in a row, since something came."""
         self._full = 0
         """Full groups in a row."""
-        self.link = Link(since=self._clock.now())
+        self.link = LinkState(since=self._clock.now())
 
     @property
     def has_begun(self) -> bool:
@@ -214,7 +214,7 @@ class ConnectorRun:
         self._full = min(self._full + 1, _MOST_HALVED) if arrived.is_full else 0
         return _GROUPING / (1 << self._full)
 
-    def _append(self, arrived: Arrived) -> None:
+    def _append(self, arrived: Arrival) -> None:
         for unfit in arrived.unfit:
             self._on_unfit(unfit)
         items = list[Item]()

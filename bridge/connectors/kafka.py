@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bridge.connectors.connector_run import Arrived, Assignment, ConnectorTrouble
+from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
 from bridge.kafka_cluster import CHECKED_EVERY, KafkaCluster, KafkaTrouble, NoKafka
 from bridge.messages import LARGEST_RAW_MESSAGE
 from bridge.raw_events import Unfit, arrow_schema, events_in, shown_text
@@ -67,7 +67,7 @@ _NO_FIELDS = b"{}"
 class KafkaClient:
     """A connection to a topic, of which it reads all partitions."""
 
-    def __init__(self, connector: KafkaConnector, assignment: Assignment) -> None:
+    def __init__(self, connector: KafkaConnector, assignment: ClientAssignment) -> None:
         self._topic = connector.topic
         self._key = connector.key
         self._schema, self._decode = assignment.schema, assignment.decode
@@ -100,7 +100,7 @@ class KafkaClient:
         self._begin({**kept, **new})
         return set(new)
 
-    def take(self, seconds: float) -> Arrived | None:
+    def take(self, seconds: float) -> Arrival | None:
         """The events of the records that came; at first only the positions at which it began."""
         self._look_for_partitions()
         messages = [] if self._moved else self._messages(seconds)
@@ -111,7 +111,7 @@ class KafkaClient:
         if not positions:
             return None
         is_full = len(messages) >= _MOST_MESSAGES // 2
-        return Arrived(events=events, unfit=(*missed, *unfit), positions=positions, is_full=is_full)
+        return Arrival(events=events, unfit=(*missed, *unfit), positions=positions, is_full=is_full)
 
     def spooled(self) -> None:
         """Do nothing: the positions are in the spool."""

@@ -38,7 +38,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from bridge.connectors.connector_run import Arrived, Assignment, ConnectorTrouble
+from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
 from bridge.messages import LARGEST_PACKET, PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.raw_events import Unfit, arrow_schema
 from bridge.receiver import MOST_SPOOLED
@@ -239,7 +239,7 @@ class _Connection(RoundsClient):
 class MqttSession:
     """The client of a `MqttConnector`; a `bridge.connectors.connector_run.ConnectorClient`."""
 
-    def __init__(self, connector: MqttConnector, assignment: Assignment) -> None:
+    def __init__(self, connector: MqttConnector, assignment: ClientAssignment) -> None:
         self._connector = connector
         self._version = _VERSIONS[connector.protocol]
         self._assignment = assignment
@@ -281,12 +281,12 @@ class MqttSession:
             self._drop()
             raise
 
-    def take(self, seconds: float) -> Arrived | None:
+    def take(self, seconds: float) -> Arrival | None:
         """Return the events of the next messages; raises `ConnectorTrouble` once the connection has ended."""
         if self._begins:
             self._begins = False
             self._taken = ()
-            return Arrived(
+            return Arrival(
                 events=self._nothing,
                 unfit=(Unfit(event="", reason=_SESSION_LOST),) if self._lost else (),
                 positions={_SUBSCRIBED: 1},
@@ -469,7 +469,7 @@ class MqttSession:
         known = {message.token for message in numbered[:repeated]}
         return [message for message in messages if message.token not in known] if known else messages
 
-    def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> Arrived:
+    def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> Arrival:
         messages, refused = self._of_topic(messages)
         decode = self._assignment.decode
         if self._topic.is_plain:
@@ -480,7 +480,7 @@ class MqttSession:
         positions = {}
         if self._connector.retained and not self._has_past and len(events):
             positions[_PAST] = 1
-        return Arrived(
+        return Arrival(
             events=events,
             unfit=(*unfit, *refused),
             positions=positions,

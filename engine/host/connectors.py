@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bridge.connectors.connector_run import Assignment, ConnectorClient, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorClient, ConnectorTrouble
 from bridge.formats.decoders import decoder
 from bridge.spools.deliveries import InDoubt
 from dags import Kind, Schema
@@ -16,12 +16,12 @@ from dags.message_formats import UnusableFormat
 from engine.behaviour import NoBehaviour
 from engine.catalogue import installed_connectors
 from engine.outside import HostOutside
-from engine.plan import Connected
+from engine.plan import ConnectorSupply
 
 
 def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is outside, and three of its spool are seven
     stream: str,
-    supply: Connected,
+    supply: ConnectorSupply,
     kinds: Mapping[str, Kind],
     outside: HostOutside,
     positions: Mapping[str, int],
@@ -44,7 +44,7 @@ def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is
             f"the client of connectors of kind {connector.kind!r} cannot be imported on this host: {error}; install "
             "the package, or the extra of braid, that it needs"
         ) from error
-    assignment = Assignment(
+    assignment = ClientAssignment(
         stream=stream,
         schema=supply.schema,
         decode=decode,

@@ -37,7 +37,7 @@ from bridge import (
     consumers,
     topics,
 )
-from bridge.connectors.connector_run import ConnectorRun, Link
+from bridge.connectors.connector_run import ConnectorRun, LinkState
 from bridge.formats.decoders import decoder, topic_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode
 from bridge.intake import Expected
@@ -49,7 +49,7 @@ from dags.source_topics import source_topic
 from engine.host.connectors import connect
 from engine.host.reception import Reception, Receptions
 from engine.outside import HostOutside
-from engine.plan import Bridged, Connected, Ingress, Plan, Subscribed, declaring
+from engine.plan import Bridged, ConnectorSupply, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -80,7 +80,7 @@ class Received:
     rejected: int = 0
     newest: tuple[Rejected, ...] = ()
     """The newest rejected ones, newest first."""
-    link: Link | None = None
+    link: LinkState | None = None
     """The connection, if they come from outside Braid."""
 
     def rejecting(self, event: str, reason: str, *, count: int, at: float) -> "Received":
@@ -293,7 +293,7 @@ class HostSpools:
     def _declare_common(self, supply: _Supply, ingress: Ingress) -> None:
         """Have a stream declare only what all that read it do: all else is spooled as it came, and read by each."""
         present, other = supply.ingress.supply, ingress.supply
-        if not isinstance(present, Subscribed | Connected) or not isinstance(other, Subscribed | Connected):
+        if not isinstance(present, Subscribed | ConnectorSupply) or not isinstance(other, Subscribed | ConnectorSupply):
             return
         common = {name: kind for name, kind in present.fields.items() if other.fields.get(name) == kind}
         # Of a text nobody behind the spool could make a number.
@@ -445,7 +445,7 @@ class HostSpools:
                 origin = supply.ingress.origin
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 feeds = {topics.stream(*origin): feed}
-            case Connected() as connected:
+            case ConnectorSupply() as connected:
                 outside, folder = HostOutside(self._root), supply.spool.folder
                 connecting = partial(connect, stream, connected, dict(supply.kinds), outside, folder=folder)
                 _start(supply, ConnectorRun(connecting, supply.spool, clock=self._clock, on_unfit=reject))

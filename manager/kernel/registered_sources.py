@@ -13,7 +13,7 @@ from dags import Kind, Schema, Source, Visibility, fields_in
 from dags.connectors import Connector, MessageConnector
 from dags.message_formats import JSON, MessageFormat
 from dags.source_topics import is_wild, overlap, source_topic
-from engine.plan import Connected, Rated, ReplayedFile, Subscribed, Timed
+from engine.plan import ConnectorSupply, Rated, ReplayedFile, Subscribed, Timed
 from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied
 from manager.store.tables import SourceRow
@@ -143,7 +143,7 @@ def made_fields(connection: Connection) -> Mapping[str, Kind]:
 
 def supply_of(
     connection: Connection, fields: Mapping[str, Kind], owner: str
-) -> Subscribed | Connected | Rated | Timed | ReplayedFile:
+) -> Subscribed | ConnectorSupply | Rated | Timed | ReplayedFile:
     """The supply of a source. It declares the fields that its connection adds to events, too."""
     declared = {**fields, **made_fields(connection)}
     match connection:
@@ -161,7 +161,7 @@ def supply_of(
             # The format of messages is that of the supply, which all connectors have.
             apart = {"format"} if isinstance(connection, MessageConnector) else None
             text = connection.model_dump_json(context={"owner": owner}, exclude=apart)
-            return Connected(connector=text, fields=declared, format=connection.messages)
+            return ConnectorSupply(connector=text, fields=declared, format=connection.messages)
 
 
 def as_submitted(sources: HashTrieMap[str, Registered], tasks: Iterable[RunningTask]) -> HashTrieMap[str, Registered]:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from sqlmodel import Session
 
-from bridge.connectors.connector_run import Link
+from bridge.connectors.connector_run import LinkState
 from engine.host.spools import Received
 from manager.answers.overview import OperationAnswer, OperationKind
 from manager.observations.reports import HostSeen
@@ -112,7 +112,7 @@ def test_an_owner_sees_what_its_source_rejects(console_service: ConsoleService, 
     sources = dict.fromkeys((f"source/{number}" for number in range(1, 10)), received)
     console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
     expect(source).to_contain_text("1,234")
-    connected = Link(since=SINCE).up(SINCE)
+    connected = LinkState(since=SINCE).up(SINCE)
     for link, text in (
         (connected, "connected since 1 Jan 2026"),
         (

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.connectors.connector_run import Arrived, Assignment, ConnectorRun, ConnectorTrouble
+from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorRun, ConnectorTrouble
 from bridge.formats.decoders import decoder
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import NOTHING_IN_DOUBT
@@ -76,7 +76,7 @@ class Bench:
             for name, known in self.spool.producers.items()
             if name.startswith("at/")
         }
-        assignment = Assignment(
+        assignment = ClientAssignment(
             stream="source/1",
             schema=self.schema,
             decode=decoder(JSON, self.schema),
@@ -568,11 +568,11 @@ def test_texts_of_fields_that_only_some_read_get_their_kinds(bench: Bench) -> No
     """A field of CSV that the stream does not declare is of the kind that some reader expects."""
     bench.put("a.csv", "n,u\n1,2.5\n")
     client = bench.client()
-    client._assignment = Assignment(
+    client._assignment = ClientAssignment(
         **{
-            **{name: getattr(client._assignment, name) for name in Assignment.__slots__},
+            **{name: getattr(client._assignment, name) for name in ClientAssignment.__slots__},
             "kinds": {"u": Kind.FLOAT},
         }
     )
-    arrived: list[Arrived] = [one for _ in range(5) if (one := client.take(1.0)) is not None]
+    arrived: list[Arrival] = [one for _ in range(5) if (one := client.take(1.0)) is not None]
     assert [{"n": 1, "t": None, "_rest": '{"u":2.5}'}] == arrived[-1].events.to_pylist()

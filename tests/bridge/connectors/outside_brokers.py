@@ -24,7 +24,7 @@ from dags import Kind
 from dags.connectors import MqttConnector
 from engine.host.connectors import connect
 from engine.outside import REACHABLE, HostOutside, Vault
-from engine.plan import Connected
+from engine.plan import ConnectorSupply
 
 USER, PASSWORD = "plant", "a word"
 BOUND = 30.0
@@ -166,7 +166,7 @@ class Taking:
         self.connector = MqttConnector.model_validate(given)
         self.stream = stream
         declared = {"n": Kind.INTEGER} if fields is None else fields
-        self._supply = Connected(
+        self._supply = ConnectorSupply(
             connector=self.connector.model_dump_json(context={"owner": "ann"}, exclude={"format"}),
             fields={**declared, **self.connector.made_fields},
             format=self.connector.format,

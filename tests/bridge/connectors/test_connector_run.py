@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors import connector_run
-from bridge.connectors.connector_run import Arrived, ConnectorRun, ConnectorTrouble, Link
+from bridge.connectors.connector_run import Arrival, ConnectorRun, ConnectorTrouble, LinkState
 from bridge.files import Steps, no_steps
 from bridge.machine import BackOff
 from bridge.raw_events import Unfit
@@ -68,14 +68,14 @@ class OutsideClient:
         # What it keeps there names the number of events, so that it can be compared.
         assert in_doubt == self._kept() or not positions
 
-    def take(self, _seconds: float) -> Arrived | None:
+    def take(self, _seconds: float) -> Arrival | None:
         self._outside.act("take")
         for part, length in zip(PARTS, self._outside.lengths, strict=True):
             if (at := self._at[part]) < length:
                 end = min(length, at + 3)
                 self._at[part] = end
                 events = pa.record_batch({"part": [part] * (end - at), "n": pa.array(range(at, end), pa.int64())})
-                return Arrived(
+                return Arrival(
                     events=events, unfit=self._outside.unfit, positions={part: end}, in_doubt=self._kept(), is_full=True
                 )
         return None
@@ -203,15 +203,15 @@ def test_after_trouble_it_connects_anew_from_the_positions_in_the_spool(tmp_path
     spool = Spool(tmp_path, most_bytes=10**6)
     outside.trouble = ConnectorTrouble("the password is wrong")
     run = ConnectorRun(outside.connect, spool, on_unfit=nobody, clock=clock)
-    assert (Link(since=100.0), False) == (run.link, run.has_begun)
+    assert (LinkState(since=100.0), False) == (run.link, run.has_begun)
     with running(run):
         until(lambda: spool.end == 3)
-        assert Link(connected=True, since=100.0, error="the password is wrong", error_at=100.0) == run.link
+        assert LinkState(connected=True, since=100.0, error="the password is wrong", error_at=100.0) == run.link
         clock.advance(5.0)
         outside.trouble = ZeroDivisionError("a bug")
         until(lambda: outside.made == 2)
         until(lambda: run.link.connected)
-        assert Link(connected=True, since=105.0, error="ZeroDivisionError: a bug", error_at=105.0) == run.link
+        assert LinkState(connected=True, since=105.0, error="ZeroDivisionError: a bug", error_at=105.0) == run.link
         outside.lengths = [5, 1]
         until(lambda: spool.end == 6)
     assert {"a": [0, 1, 2, 3, 4], "b": [0]} == spooled(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 
 from bridge import Spool
 from bridge.connectors import kafka
-from bridge.connectors.connector_run import Arrived, Assignment, ConnectorClient, ConnectorRun, ConnectorTrouble
+from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorClient, ConnectorRun, ConnectorTrouble
 from bridge.connectors.kafka import KafkaClient
 from bridge.formats.decoders import decoder
 from bridge.kafka_cluster import KafkaCluster
@@ -65,7 +65,7 @@ class Site:
         schema = Schema.of({**FIELDS, **self.connector.made_fields})
         return KafkaClient(
             self.connector,
-            Assignment(
+            ClientAssignment(
                 stream="s",
                 schema=schema,
                 decode=decoder(self.format, Schema.of(FIELDS)),
@@ -113,7 +113,7 @@ def values(first: int, end: int) -> list[bytes]:
     return [b'{"n": %d}' % n for n in range(first, end)]
 
 
-def taken(client: KafkaClient, seconds: float = BOUND) -> Arrived:
+def taken(client: KafkaClient, seconds: float = BOUND) -> Arrival:
     """What comes next."""
     until = time.monotonic() + seconds
     while (arrived := client.take(0.2)) is None:
@@ -153,7 +153,7 @@ class Dying:
         self._left = 2
         self.spooled, self.close = client.spooled, client.close
 
-    def take(self, seconds: float) -> Arrived | None:
+    def take(self, seconds: float) -> Arrival | None:
         """Take what came, or die with it."""
         arrived = self._client.take(seconds)
         if arrived is not None and len(arrived.events):

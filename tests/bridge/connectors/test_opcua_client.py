@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from bridge import SystemClock
 from bridge.connectors import connector_run, opcua_client
-from bridge.connectors.connector_run import Assignment, ConnectorRun, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorRun, ConnectorTrouble
 from bridge.connectors.opcua_client import OpcuaClient
 from bridge.formats.decoders import decoder
 from bridge.machine import BackOff
@@ -69,7 +69,7 @@ class Line:
         self.run: ConnectorRun | None = None
 
     def client(self, positions: dict[str, int] | None = None) -> OpcuaClient:
-        assignment = Assignment(
+        assignment = ClientAssignment(
             stream="source/1",
             schema=SCHEMA,
             decode=decoder(JSON, SCHEMA),

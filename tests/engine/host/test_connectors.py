@@ -19,7 +19,7 @@ from engine import BrokenTaskTypes
 from engine.catalogue import installed_connectors
 from engine.host.spools import UNSUBSCRIBED, HostSpools
 from engine.outside import Vault
-from engine.plan import Connected, Ingress, Plan
+from engine.plan import ConnectorSupply, Ingress, Plan
 from engine.plan_messages import RefusedPlan, read_plan, written_plan
 from engine.records.job_folder import spool_folder
 from tests.engine.host.test_spools import Broker
@@ -47,7 +47,7 @@ CLIENT = """
 import json
 from pathlib import Path
 import pyarrow as pa
-from bridge.connectors.connector_run import Arrived, ConnectorTrouble
+from bridge.connectors.connector_run import Arrival, ConnectorTrouble
 from bridge.raw_events import arrow_schema
 
 class MetersClient:
@@ -69,7 +69,7 @@ class MetersClient:
         self.at += 1
         rows = [{**event, "serial": self.connector.serial} for event in events.to_pylist()]
         events = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(self.assignment.schema))
-        return Arrived(events=events, unfit=unfit, positions={"at": self.at})
+        return Arrival(events=events, unfit=unfit, positions={"at": self.at})
 
     def spooled(self): ...
 
@@ -141,7 +141,7 @@ def ingress(
     text = connector.model_dump_json(context={"owner": "ann"}, exclude={"format"})
     declared = {"watts": Kind.INTEGER} if fields is None else fields
     return Ingress(
-        stream=stream, instance=1, supply=Connected(connector=text, fields={**declared, "serial": Kind.INTEGER})
+        stream=stream, instance=1, supply=ConnectorSupply(connector=text, fields={**declared, "serial": Kind.INTEGER})
     )
 
 
@@ -231,13 +231,13 @@ def test_a_host_that_has_less_installed_says_so(  # noqa: PLR0913, PLR0917 - a c
 ) -> None:
     """An older package, one without its client's libraries, or none."""
     asked = ingress(meters, serial=-1 if change == "serial" else 7)
-    assert isinstance(asked.supply, Connected)
+    assert isinstance(asked.supply, ConnectorSupply)
     text = asked.supply.connector
     if change == "client":
         (site / "acme_meters_client.py").write_text("import acme_no_library")
     if change == "format":
         pytest.importorskip("fastavro")
-    supply = Connected(
+    supply = ConnectorSupply(
         connector={"kind": text.replace("meters", "metres"), "record": text.replace("7", '"x"')}.get(change, text),
         fields=asked.supply.fields,
         format=AvroMessages(writer_schema="null") if change == "format" else asked.supply.format,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.connectors.connector_run import Link
+from bridge.connectors.connector_run import LinkState
 from engine.host.spools import Received
 from engine.job.lifecycle import JOB_LIFE, JobState
 from manager.answers.dataflows import DataflowState
@@ -112,7 +112,7 @@ def test_a_dataflow_runs_only_while_what_it_reads_is_received() -> None:
 
 def test_a_source_outside_that_is_not_connected_holds_up_nobody() -> None:
     """The dataflow runs, as do others in the job that do not read it; other troubles with its spool count."""
-    outside = {"source/1": Received(since=1.0, link=Link(since=1.0))}
+    outside = {"source/1": Received(since=1.0, link=LinkState(since=1.0))}
     for state, expected in (("unsubscribed", DataflowState.RUNNING), ("no room", DataflowState.DEGRADED)):
         (host,) = supplying(**{"source/1": state}).values()
         assert expected is found(READS, {"h": replace(host, sources=outside)})[0]

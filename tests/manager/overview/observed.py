@@ -10,7 +10,7 @@ import httpx
 from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.connectors.connector_run import Link
+from bridge.connectors.connector_run import LinkState
 from engine.host.spools import Received
 from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
@@ -37,8 +37,8 @@ HOST = HostSeen(
     spool_bytes=4_096,
     sources={
         "source/1": Received(since=1.0, accepted=40, rejected=3),
-        "source/2": Received(since=1.0, link=Link(since=1.0)),
-        "source/3": Received(since=1.0, link=Link(since=1.0, connected=True)),
+        "source/2": Received(since=1.0, link=LinkState(since=1.0)),
+        "source/3": Received(since=1.0, link=LinkState(since=1.0, connected=True)),
     },
     dropped=2,
     passed_over={"unasked": 3, "failed": 0},

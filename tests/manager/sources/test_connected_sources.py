@@ -13,7 +13,7 @@ from bridge.spools.log import items_in, unpacked
 from dags import Kind
 from engine.host.spools import HostSpools
 from engine.outside import Vault
-from engine.plan import Connected, Ingress, Plan, declaring
+from engine.plan import ConnectorSupply, Ingress, Plan, declaring
 from engine.plan_messages import read_plan, written_plan
 from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidRequest
@@ -75,13 +75,13 @@ def host(tmp_path: Path) -> Iterator[Host]:
     made.spools.close()
 
 
-def supplied(manager: Manager, caller: Any, name: str, connection: dict[str, Any], **more: Any) -> Connected:
+def supplied(manager: Manager, caller: Any, name: str, connection: dict[str, Any], **more: Any) -> ConnectorSupply:
     """The supply of a source that was just registered."""
     form = {"name": name, "connection": connection, "schema": FIELDS, **more}
     made = manager.service.sources.register(caller, SourceForm.model_validate(form))
     with manager.committer.looking() as state:
         supply = state.sources[made.name].supplied.supply
-    assert isinstance(supply, Connected)
+    assert isinstance(supply, ConnectorSupply)
     return supply
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bridge.connectors.connector_run import Link
+from bridge.connectors.connector_run import LinkState
 from dags import Kind
 from dags.connectors import MqttConnector
 from engine.host.spools import Received
-from engine.plan import Connected, Ingress, Plan
+from engine.plan import ConnectorSupply, Ingress, Plan
 from engine.plan_messages import read_plan, written_plan
 from manager.answers.sources import SchemaForm, SourceForm
 from manager.kernel.registered_sources import supply_of
@@ -60,7 +60,7 @@ def test_a_connection_is_registered_as_it_was_asked_for(manager: Manager) -> Non
         known.connection.protocol,
     )
     supply = supply_of(known.connection, known.fields, "ann")
-    assert isinstance(supply, Connected)
+    assert isinstance(supply, ConnectorSupply)
     assert '"secret":{"secret":"broker","owner":"ann"}' in supply.connector
     assert ("csv", known.fields) == (supply.format.kind, supply.fields)
     plan = Plan(job="j", host="h", version=1, ingress=(Ingress(stream="source/1", instance=1, supply=supply),))
@@ -150,12 +150,12 @@ def test_a_dataflow_says_that_its_source_is_not_connected(manager: Manager) -> N
     dataflow = manager.submit("ann", SHORT)
     before = manager.service.dataflows.get(ANN, dataflow).reason
 
-    def reason(link: Link) -> str:
+    def reason(link: LinkState) -> str:
         sources = {"source/1": Received(since=60.0, link=link)}
         manager.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=NOW),)
         return manager.service.dataflows.get(ANN, dataflow).reason
 
-    begun = Link(since=1_800_000_000.0)
+    begun = LinkState(since=1_800_000_000.0)
     down = begun.down("no broker answers", 1_800_000_001.0)
     text = "the source ann:heat is not connected since 2027-01-15 08:00:00 UTC: no broker answers"
     assert [before, f"{before}; {text}", before] == [reason(link) for link in (begun, down, down.up(1_800_000_002.0))]
