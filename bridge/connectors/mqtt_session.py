@@ -39,6 +39,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
+from bridge.formats.decoders import topic_decoder
+from bridge.formats.sparkplug_decoder import Reply
 from bridge.messages import LARGEST_PACKET, PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.raw_events import Unfit, arrow_schema
 from bridge.receiver import MOST_SPOOLED
@@ -52,7 +54,7 @@ from bridge.transport.subscriptions import note_unasked
 from dags.config import Outside
 from dags.connectors import MqttConnector
 from dags.message_formats import is_json
-from dags.source_topics import source_topic
+from dags.source_topics import overlap, source_topic
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
 _SESSION_EXPIRY = 7 * 24 * 3600
@@ -246,6 +248,10 @@ class MqttSession:
         self._topic = source_topic(connector.topic, outside=True)
         self._topics = FeedTopics()
         self._topics.add(self._topic.filter)
+        self._read = topic_decoder(assignment.format, assignment.schema, {})
+        """What reads messages together with their topics, if their format needs that."""
+        self._replies: Sequence[Reply] = ()
+        """What is to be published once what was taken last is in the spool."""
         self._route = _route(connector, assignment.outside)
         self._id = client_id(assignment.outside.deployment, assignment.stream)
         self._changed = threading.Condition()
@@ -306,6 +312,13 @@ class MqttSession:
     def spooled(self) -> None:
         """Acknowledge what was taken last."""
         messages, self._taken = self._taken, ()
+        replies, self._replies = self._replies, ()
+        for reply in replies:
+            # Only where the source's own topic reaches: what is beyond is not its owner's business.
+            if overlap(self._topic.filter, reply.topic):
+                self._connection.publish_unanswered(
+                    reply.topic, reply.payload, retain=False, properties=None, left=lambda: None
+                )
         with self._changed:
             self._held -= sum(len(message.payload) for message in messages)
             self._waiting -= len(messages)
@@ -472,7 +485,10 @@ class MqttSession:
     def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> Arrival:
         messages, refused = self._of_topic(messages)
         decode = self._assignment.decode
-        if self._topic.is_plain:
+        if self._read is not None:
+            content = self._read(messages)
+            events, unfit, self._replies = content.events, content.unfit, content.replies
+        elif self._topic.is_plain:
             events, unfit = decode([message.payload for message in messages])
         else:
             read = None if is_json(self._assignment.format) else decode

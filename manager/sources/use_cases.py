@@ -15,7 +15,7 @@ from bridge.formats.decoders import decoder
 from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
 from bridge.intake import ONE_TIME_PRODUCER
 from dags import Kind, Schema, fields_in
-from dags.connectors import Connector, MessageConnector
+from dags.connectors import Connector, MessageConnector, MqttConnector
 from dags.message_formats import MessageFormat, UnusableFormat
 from dags.source_topics import overlap, source_topic
 from engine.plan import unfit
@@ -373,10 +373,14 @@ def _check_connection(connection: Connection, fields: Mapping[str, Kind]) -> Non
             check_source_topic(connection.topic)
         except UnfitName as error:
             raise invalid("/connection/topic", "unfit-topic", str(error), "choose another topic") from error
-        if connection.format.has_topics and (why := why_no_sparkplug_topic(connection.topic)):
-            why = f"the topic {connection.topic!r} {why}"
-            raise invalid("/connection/topic", "unfit-topic", why, "choose another topic")
     if isinstance(connection, TopicConnection | MessageConnector):
+        if connection.format.has_topics:
+            if not isinstance(connection, TopicConnection | MqttConnector):
+                why = f"messages of the format {connection.format.kind} are read with their topics of MQTT"
+                raise invalid("/connection/format", "unfit-format", why, "take them from an MQTT broker")
+            if why := why_no_sparkplug_topic(connection.topic):
+                why = f"the topic {connection.topic!r} {why}"
+                raise invalid("/connection/topic", "unfit-topic", why, "choose another topic")
         _check_format(connection.format, Schema.of(fields), "/connection/format")
 
 

@@ -19,10 +19,12 @@ from bridge import source_topics
 from bridge.broker import start_broker
 from bridge.connectors import connector_run, mqtt_session
 from bridge.connectors.mqtt_session import client_id
+from bridge.formats.sparkplug_messages import Payload
 from bridge.machine import BackOff
 from bridge.messages import LARGEST_PACKET
 from bridge.spools.spool import commit
 from bridge.transport.address import Address
+from dags import Kind
 from tests import needs
 from tests.authority import Authority
 from tests.bridge.connectors.outside_brokers import (
@@ -39,6 +41,7 @@ from tests.bridge.connectors.outside_brokers import (
     taking,
 )
 from tests.brokers import KINDS
+from tests.integration.tenanted_broker import Visitor
 
 PROTOCOLS = ("5", "3.1.1")
 
@@ -86,6 +89,29 @@ def test_messages_become_events_with_levels_of_their_topics(broker: Broker, site
     assert [(n, "north") for n in range(51)] == [(event["n"], "north") for event in events if event["place"] == "north"]
     assert list(range(50)) == [event["n"] for event in events if event["place"] == "south"]
     assert ["on north/oven/heat: the field 'n' should be of kind integer"] == [unfit.reason for unfit in taken.unfit]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_edge_node_of_sparkplug_is_asked_for_a_birth_that_was_missed(
+    broker: Broker, site: Site, protocol: str
+) -> None:
+    """At the other broker, and then its data are read by what the birth has said."""
+    data = Payload(seq=1, metrics=[{"alias": 1, "double_value": 1.5}]).SerializeToString()
+    birth = Payload(seq=0, metrics=[{"name": "speed", "alias": 1, "datatype": 10, "double_value": 2.5}])
+    form: dict[str, Any] = {"format": "sparkplug", "protocol": protocol, "fields": {"speed": Kind.FLOAT}}
+    with (
+        Visitor(broker.address, "spBv1.0/works/NCMD/press") as edge_node,
+        taking(site, broker.port, "spBv1.0/works/#", **form) as taken,
+    ):
+        publish(broker.address, "spBv1.0/works/NDATA/press", [data])
+        _, command = edge_node.messages.get(timeout=BOUND)
+        assert "Node Control/Rebirth" == Payload.FromString(command).metrics[0].name
+        publish(broker.address, "spBv1.0/works/NBIRTH/press", [birth.SerializeToString()])
+        publish(broker.address, "spBv1.0/works/NDATA/press", [data])
+        assert [2.5, 1.5] == [event["speed"] for event in taken.awaited(2)]
+    assert ["on spBv1.0/works/NDATA/press: the metric number 1 is not known"] == [
+        unfit.reason.partition(",")[0] for unfit in taken.unfit
+    ]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

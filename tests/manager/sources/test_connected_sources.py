@@ -208,3 +208,13 @@ def test_certificates_for_kafka_are_looked_at_when_they_are_registered(manager: 
     """Whether they are some, and what for."""
     with pytest.raises(InvalidRequest, match="`ca` holds certificates in PEM, for connections with `tls`"):
         supplied(manager, ANN, "rooms", {"kind": "kafka", "brokers": ["kafka.example:9092"], "topic": "t", **wrong})
+
+
+def test_a_format_that_needs_topics_comes_from_mqtt_alone(manager: Manager) -> None:
+    """Records of Kafka have none, so nothing could be read of them."""
+    kafka = {"kind": "kafka", "brokers": ["k:9092"], "topic": "works", "format": "sparkplug"}
+    with pytest.raises(InvalidRequest, match="read with their topics of MQTT"):
+        supplied(manager, ANN, "works", kafka)
+    mqtt = {"kind": "mqtt", "url": "mqtt://b", "topic": "works/press", "format": "sparkplug"}
+    with pytest.raises(InvalidRequest, match="has no level spBv1.0"):
+        supplied(manager, ANN, "works", mqtt)
