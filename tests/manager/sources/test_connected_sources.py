@@ -216,5 +216,5 @@ def test_a_format_that_needs_topics_comes_from_mqtt_alone(manager: Manager) -> N
     with pytest.raises(InvalidRequest, match="read with their topics of MQTT"):
         supplied(manager, ANN, "works", kafka)
     mqtt = {"kind": "mqtt", "url": "mqtt://b", "topic": "works/press", "format": "sparkplug"}
-    with pytest.raises(InvalidRequest, match="has no level spBv1.0"):
+    with pytest.raises(InvalidRequest, match=r"has no level spBv1\.0"):
         supplied(manager, ANN, "works", mqtt)
