@@ -1,16 +1,17 @@
 """Mutation testing of the core, with the score on record.
 
-    python -m tests.mutation [--sample N] [MODULE...]
+    python -m tests.mutation [--sample N] [--tests PATH...] [MODULE...]
 
 mutmut makes the mutants of each module in `dags/` and `merge/`; a sample of them is drawn, the same each time. A mutant
 is judged in a fork of one process that has collected the tests: those that reach its function run until one fails. It
 is caught when a test fails or never ends, and missed when all pass or no test reaches it.
 
-`tests/mutation.json` records the score, and `build/missed.diff` gets the missed mutants. With modules named, only
-theirs are judged, and the record keeps its figures of the others. Fails below the goal.
+Prints what missed mutants change, and records the score in `tests/mutation.json`, also if it is interrupted. With
+modules named, only theirs are judged, and the record keeps its figures of the others. Fails below the goal.
 """
 
 import argparse
+import gc
 import importlib
 import json
 import linecache
@@ -21,14 +22,16 @@ import resource
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from difflib import unified_diff
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import zip_longest
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import monotonic
+from time import process_time
 from types import CodeType
 
 import pytest
@@ -40,18 +43,20 @@ from mutmut.state import state
 GOAL = 85.0
 ROOT = Path(__file__).parents[1]
 RECORD = Path(__file__).with_suffix(".json")
-MISSED = ROOT / "build" / "missed.diff"
 _PACKAGES = ("dags", "merge")
-_PYTEST = (
+_TESTS = (
     *("dags", "merge", "tests/dags", "tests/merge", "tests/golden", "tests/laws", "tests/oracle"),
     *("tests/manager/jobs", "tests/manager/reconfigurations"),
+)
+_OPTIONS = (
     *("-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutation"),
     *("-m", "not spark and not full and not slow and not chaos and not bare"),
     # This one runs a module in other Pythons, which would not be mutated.
     "--deselect=tests/dags/test_internet_addresses.py::test_every_python_here_agrees",
 )
-# How long the tests of one mutant take at most, and what it may allocate.
-_SECONDS = 20.0
+_MISSED = {"survived", "unreached"}
+# How long the tests of one mutant may take the processor, and what it may allocate.
+_SECONDS = 10.0
 _BYTES = 6 << 30
 _FORK = multiprocessing.get_context("fork")
 
@@ -105,9 +110,12 @@ class MutatingFinder:
 class Judge:
     """A pytest plugin that runs the tests on each mutant instead of once."""
 
-    def __init__(self, mutants: Sequence[str]) -> None:
+    def __init__(self, mutants: Sequence[str], mutated: Mapping[str, MutatedFile]) -> None:
         self.verdicts: dict[str, str] = {}
         self._mutants = mutants
+        self._mutated = mutated
+        self._caught: Counter[tuple[str, int]] = Counter()
+        """How many mutants of a module each test has caught."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -121,6 +129,8 @@ class Judge:
         """
         if session.testsfailed:
             raise session.Interrupted("the tests can't be collected")
+        # So that forks share the memory of all that is loaded.
+        gc.freeze()
         reached = _answer(_reached, session.items)
         if not isinstance(reached, list):
             raise session.Interrupted(f"without any mutant a test fails: {reached}")
@@ -128,17 +138,24 @@ class Judge:
         for number, (seconds, functions) in enumerate(reached):
             for function in functions:
                 tests[function].append((seconds, number))
-        # Tests that caught much before run first, quick ones before slow ones.
-        caught: Counter[int] = Counter()
-        for number, mutant in enumerate(self._mutants, 1):
-            order = sorted(tests[_function(mutant)], key=lambda test: test[0] / (1 + caught[test[1]]))
-            verdict = _answer(_first_failure, session.items, mutant, order) if order else "unreached"
-            if isinstance(verdict, int):
-                caught[verdict] += 1
-                verdict = "caught"
-            self.verdicts[mutant] = str(verdict)
-            print(f"{number}/{len(self._mutants)} {mutant}: {verdict}", file=sys.__stderr__, flush=True)
+        # Whoever has no time for all of them interrupts.
+        with suppress(KeyboardInterrupt):
+            for mutant in self._mutants:
+                self.verdicts[mutant] = self._judged(session.items, mutant, tests[_function(mutant)])
         return True
+
+    def _judged(self, items: Sequence[pytest.Item], mutant: str, tests: Sequence[tuple[float, int]]) -> str:
+        module = _module(mutant)
+        # What caught much of the module runs first, and what is quick.
+        order = sorted(tests, key=lambda test: test[0] / (1 + self._caught[module, test[1]]))
+        verdict = _answer(_first_failure, items, mutant, order) if order else "unreached"
+        if isinstance(verdict, int):
+            self._caught[module, verdict] += 1
+            verdict = "caught"
+        print(f"{len(self.verdicts) + 1}/{len(self._mutants)} {mutant}: {verdict}", file=sys.__stderr__, flush=True)
+        if verdict in _MISSED:
+            print(_difference(mutant, self._mutated[module]), file=sys.__stderr__, flush=True)
+        return str(verdict)
 
 
 def _answer(task: Callable[..., object], *arguments: object) -> object:
@@ -168,10 +185,10 @@ def _reached(items: Sequence[pytest.Item]) -> list[tuple[float, list[str]]] | st
     reached = []
     for item, following in zip(items, [*items[1:], None], strict=True):
         state()._stats.clear()
-        start = monotonic()
+        start = process_time()
         if not _passes(item, following):
             return item.nodeid
-        reached.append((monotonic() - start, sorted(state()._stats)))
+        reached.append((process_time() - start, sorted(state()._stats)))
     return reached
 
 
@@ -216,9 +233,8 @@ def _difference(mutant: str, mutated: MutatedFile) -> str:
 
 def _figures(mutants: int, verdicts: Sequence[str]) -> Figures:
     counts = Counter(verdicts)
-    missed, unreached = counts["survived"] + counts["unreached"], counts["unreached"]
-    date = datetime.now(UTC).date().isoformat()
-    return Figures(mutants, counts.total(), counts.total() - missed, unreached, date)
+    caught = sum(count for verdict, count in counts.items() if verdict not in _MISSED)
+    return Figures(mutants, counts.total(), caught, counts["unreached"], datetime.now(UTC).date().isoformat())
 
 
 def _record(figures: dict[str, Figures]) -> float:
@@ -241,6 +257,7 @@ def main() -> None:
     """Mutate, judge, record."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation")
     parser.add_argument("--sample", type=int, default=60, help="how many mutants of a module to judge at most")
+    parser.add_argument("--tests", nargs="+", help="tests to judge by, instead of all of the core")
     parser.add_argument("modules", nargs="*", default=_PACKAGES, help="modules, or packages with all theirs")
     options = parser.parse_args()
     paths = sorted(path.relative_to(ROOT) for package in _PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -257,21 +274,21 @@ def main() -> None:
         if loader.mutated.mutant_names
     }
     sample = {name: random.Random(name).sample(every, len(every))[: options.sample] for name, every in mutants.items()}
-    judge = Judge([mutant for some in sample.values() for mutant in some])
-    if code := pytest.main([*_PYTEST], plugins=[judge]):
+    judge = Judge(
+        # One of each module after the other, so that a part of them is a sample as well.
+        [mutant for row in zip_longest(*sample.values()) for mutant in row if mutant],
+        {name: loader.mutated for name, loader in finder.loaders.items()},
+    )
+    if code := pytest.main([*(options.tests or _TESTS), *_OPTIONS], plugins=[judge]):
         sys.exit(code)
-    missed = [mutant for mutant, verdict in judge.verdicts.items() if verdict in {"survived", "unreached"}]
-    MISSED.parent.mkdir(exist_ok=True)
-    differences = [_difference(mutant, finder.loaders[_module(mutant)].mutated) for mutant in missed]
-    MISSED.write_text("\n\n".join(differences) + "\n", encoding="utf-8")
+    verdicts: dict[str, list[str]] = defaultdict(list)
+    for mutant, verdict in judge.verdicts.items():
+        verdicts[_module(mutant)].append(verdict)
     known = json.loads(RECORD.read_text(encoding="utf-8"))["modules"] if RECORD.exists() else {}
     figures = {name: Figures(**module) for name, module in known.items() if name in names}
-    figures |= {
-        name: _figures(len(every), [judge.verdicts[mutant] for mutant in sample[name]])
-        for name, every in mutants.items()
-    }
+    figures |= {name: _figures(len(mutants[name]), answers) for name, answers in verdicts.items()}
     score = _record(figures)
-    print(f"{score} % of the mutants are caught; the goal is {GOAL} %. The missed ones are in {MISSED}")  # noqa: T201 - its result
+    print(f"{score} % of the mutants are caught; the goal is {GOAL} %.")  # noqa: T201 - its result
     sys.exit(score < GOAL)
 
 
