@@ -1,6 +1,6 @@
 """Mutation testing of the core, with the score on record.
 
-    python -m tests.mutation [--sample N] [--tests PATH...] [MODULE...]
+    python -m tests.mutation [--sample N] [MODULE...]
 
 mutmut makes the mutants of each module in `dags/` and `merge/`; a sample of them is drawn, the same each time. A mutant
 is judged in a fork of one process that has collected the tests: those that reach its function run until one fails. It
@@ -44,10 +44,26 @@ GOAL = 85.0
 ROOT = Path(__file__).parents[1]
 RECORD = Path(__file__).with_suffix(".json")
 _PACKAGES = ("dags", "merge")
-_TESTS = (
-    *("dags", "merge", "tests/dags", "tests/merge", "tests/golden", "tests/laws", "tests/oracle"),
-    *("tests/manager/jobs", "tests/manager/reconfigurations"),
-)
+# The tests that hold the modules of a room.
+_ROOMS = {
+    "dags": ("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
+    "merge": ("merge", "tests/merge", "tests/golden", "tests/laws"),
+    "merge.consolidation": (
+        *("merge/consolidation", "tests/merge/consolidation", "tests/laws/test_defragmentation.py"),
+        *("tests/laws/test_cuts.py", "tests/laws/test_roots.py"),
+    ),
+    "merge.grouping": ("merge/grouping", "tests/merge/grouping", "tests/merge/placement"),
+    "merge.placement": (
+        "merge/placement",
+        "tests/merge/placement",
+        "tests/laws/test_placement.py",
+        "tests/laws/test_roots.py",
+    ),
+    "merge.reconfiguration": (
+        *("tests/merge/test_alteration.py", "tests/merge/test_switches.py", "tests/merge/test_reconfiguration.py"),
+        *("merge/reconfiguration", "tests/manager/reconfigurations"),
+    ),
+}
 _OPTIONS = (
     *("-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutation"),
     *("-m", "not spark and not full and not slow and not chaos and not bare"),
@@ -219,6 +235,10 @@ def _module(mutant: str) -> str:
     return mutant.rpartition(".")[0]
 
 
+def _is_in(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{package}.")
+
+
 def _difference(mutant: str, mutated: MutatedFile) -> str:
     """What a mutant changes."""
     name = mutant.rpartition(".")[2]
@@ -257,14 +277,11 @@ def main() -> None:
     """Mutate, judge, record."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation")
     parser.add_argument("--sample", type=int, default=60, help="how many mutants of a module to judge at most")
-    parser.add_argument("--tests", nargs="+", help="tests to judge by, instead of all of the core")
     parser.add_argument("modules", nargs="*", default=_PACKAGES, help="modules, or packages with all theirs")
     options = parser.parse_args()
     paths = sorted(path.relative_to(ROOT) for package in _PACKAGES for path in (ROOT / package).rglob("*.py"))
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    finder = MutatingFinder(
-        [name for name in names if any(f"{name}.".startswith(f"{part}.") for part in options.modules)]
-    )
+    finder = MutatingFinder([name for name in names if any(_is_in(name, part) for part in options.modules)])
     sys.meta_path.insert(0, finder)
     for name in names:
         importlib.import_module(name)
@@ -279,7 +296,9 @@ def main() -> None:
         [mutant for row in zip_longest(*sample.values()) for mutant in row if mutant],
         {name: loader.mutated for name, loader in finder.loaders.items()},
     )
-    if code := pytest.main([*(options.tests or _TESTS), *_OPTIONS], plugins=[judge]):
+    rooms = {max((room for room in _ROOMS if _is_in(name, room)), key=len) for name in mutants}
+    tests = dict.fromkeys(path for room in sorted(rooms) for path in _ROOMS[room])
+    if code := pytest.main([*tests, *_OPTIONS], plugins=[judge]):
         sys.exit(code)
     verdicts: dict[str, list[str]] = defaultdict(list)
     for mutant, verdict in judge.verdicts.items():
