@@ -147,4 +147,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 		--no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .cache build/site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache mutants
+	rm -rf .venv .cache build/site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

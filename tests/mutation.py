@@ -36,6 +36,7 @@ from types import CodeType
 
 import pytest
 from _pytest.runner import runtestprotocol
+from mutmut.configuration import config
 from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.mutation.trampoline import set_mutant_under_test
 from mutmut.state import state
@@ -43,25 +44,28 @@ from mutmut.state import state
 GOAL = 85.0
 ROOT = Path(__file__).parents[1]
 RECORD = Path(__file__).with_suffix(".json")
-_PACKAGES = ("dags", "merge")
+_PACKAGES = [str(path) for path in config().source_paths]
 # The tests that hold the modules of a room.
 _ROOMS = {
     "dags": ("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
     "merge": ("merge", "tests/merge", "tests/golden", "tests/laws"),
     "merge.consolidation": (
-        *("merge/consolidation", "tests/merge/consolidation", "tests/laws/test_defragmentation.py"),
-        *("tests/laws/test_cuts.py", "tests/laws/test_roots.py"),
+        *(
+            "merge/consolidation",
+            "tests/merge/consolidation",
+            "tests/merge/test_shards.py",
+            "tests/laws/test_shards.py",
+        ),
+        *("tests/laws/test_cuts.py", "tests/laws/test_defragmentation.py", "tests/laws/test_roots.py"),
     ),
     "merge.grouping": ("merge/grouping", "tests/merge/grouping", "tests/merge/placement"),
     "merge.placement": (
-        "merge/placement",
-        "tests/merge/placement",
-        "tests/laws/test_placement.py",
-        "tests/laws/test_roots.py",
+        *("merge/placement", "tests/merge/placement", "tests/merge/test_shards.py", "tests/laws/test_shards.py"),
+        *("tests/laws/test_placement.py", "tests/laws/test_roots.py"),
     ),
     "merge.reconfiguration": (
-        *("tests/merge/test_alteration.py", "tests/merge/test_switches.py", "tests/merge/test_reconfiguration.py"),
-        *("merge/reconfiguration", "tests/manager/reconfigurations"),
+        *("merge/reconfiguration", "tests/merge/test_alteration.py", "tests/merge/test_switches.py"),
+        *("tests/merge/test_reconfiguration.py", "tests/manager/reconfigurations"),
     ),
 }
 _OPTIONS = (
@@ -72,7 +76,7 @@ _OPTIONS = (
 )
 _MISSED = {"survived", "unreached"}
 # How long the tests of one mutant may take the processor, and what it may allocate.
-_SECONDS = 10.0
+_SECONDS = 5.0
 _BYTES = 6 << 30
 _FORK = multiprocessing.get_context("fork")
 
