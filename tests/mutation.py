@@ -47,7 +47,10 @@ RECORD = Path(__file__).with_suffix(".json")
 _PACKAGES = [str(path) for path in config().source_paths]
 # The tests that hold the modules of a room.
 _ROOMS = {
-    "dags": ("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
+    "dags": (
+        *("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
+        *("tests/merge/test_shards.py", "tests/manager/documents/test_canonical.py"),
+    ),
     "merge": ("merge", "tests/merge", "tests/golden", "tests/laws"),
     "merge.consolidation": (
         *(

@@ -70,12 +70,6 @@ class ProgramDraft:
             if task.name in self.names:
                 raise BuildError(step, f"another task is named {task.name!r}", "give each task a name of its own")
             self.names.add(task.name)
-        seen: set[tuple[int, str | None, str | None]] = set()
-        for origin, port in task.entrances:
-            if (joined := (origin.task, origin.port, port)) in seen:
-                message = f"the stream of {self._shown(origin.task, self.ids())} is joined to it twice"
-                raise BuildError(step, message, "join each stream once; every event of it arrives then")
-            seen.add(joined)
         self.tasks.append(task)
         return len(self.tasks) - 1
 
