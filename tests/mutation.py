@@ -1,6 +1,7 @@
 """Mutation testing of the core, with the score on record.
 
     python -m tests.mutation [--sample N] [MODULE...]
+    python -m tests.mutation --mutants MUTANT...
 
 mutmut makes the mutants of each module in `dags/` and `merge/`; a sample of them is drawn, the same each time. A mutant
 is judged in a fork of one process that has collected the tests: those that reach its function run until one fails. It
@@ -49,7 +50,7 @@ _PACKAGES = [str(path) for path in config().source_paths]
 _ROOMS = {
     "dags": (
         *("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
-        *("tests/merge/test_shards.py", "tests/manager/documents/test_canonical.py"),
+        *("tests/merge/test_shards.py", "tests/manager/documents"),
     ),
     "merge": ("merge", "tests/merge", "tests/golden", "tests/laws"),
     "merge.consolidation": (
@@ -284,11 +285,13 @@ def main() -> None:
     """Mutate, judge, record."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation")
     parser.add_argument("--sample", type=int, default=60, help="how many mutants of a module to judge at most")
+    parser.add_argument("--mutants", nargs="+", default=[], help="judge only these, and record nothing")
     parser.add_argument("modules", nargs="*", default=_PACKAGES, help="modules, or packages with all theirs")
     options = parser.parse_args()
     paths = sorted(path.relative_to(ROOT) for package in _PACKAGES for path in (ROOT / package).rglob("*.py"))
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    finder = MutatingFinder([name for name in names if any(_is_in(name, part) for part in options.modules)])
+    mutated = {*map(_module, options.mutants)} or options.modules
+    finder = MutatingFinder([name for name in names if any(_is_in(name, part) for part in mutated)])
     sys.meta_path.insert(0, finder)
     for name in names:
         importlib.import_module(name)
@@ -300,13 +303,15 @@ def main() -> None:
     sample = {name: random.Random(name).sample(every, len(every))[: options.sample] for name, every in mutants.items()}
     judge = Judge(
         # One of each module after the other, so that a part of them is a sample as well.
-        [mutant for row in zip_longest(*sample.values()) for mutant in row if mutant],
+        options.mutants or [mutant for row in zip_longest(*sample.values()) for mutant in row if mutant],
         {name: loader.mutated for name, loader in finder.loaders.items()},
     )
     rooms = {max((room for room in _ROOMS if _is_in(name, room)), key=len) for name in mutants}
     tests = dict.fromkeys(path for room in sorted(rooms) for path in _ROOMS[room])
     if code := pytest.main([*tests, *_OPTIONS], plugins=[judge]):
         sys.exit(code)
+    if options.mutants:
+        return
     verdicts: dict[str, list[str]] = defaultdict(list)
     for mutant, verdict in judge.verdicts.items():
         verdicts[_module(mutant)].append(verdict)

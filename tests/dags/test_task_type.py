@@ -24,6 +24,7 @@ from dags import (
     Namespace,
     NamesSource,
     Place,
+    Ports,
     Read,
     Resized,
     Schema,
@@ -67,6 +68,66 @@ def test_the_defaults_of_hooks_are_public() -> None:
         ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; give each port on a side its own name"),
         ({"version": 0}, "task type 't' has version 0; versions start at 1"),
         ({"version": -3}, "task type 't' has version -3; versions start at 1"),
+        (
+            {"version": 3, "keeps_state_of": frozenset({1, 4, 3})},
+            (
+                "task type 't' keeps the state of version 3, which is not before its version 3; "
+                "name earlier versions only"
+            ),
+        ),
+        (
+            {"unique_by": lambda _config: ("id",)},
+            (
+                "task type 't' says that it emits once by some fields, but has no state to remember that it has; "
+                "declare the state, or leave out unique_by"
+            ),
+        ),
+        (
+            {"gathers": "size"},
+            (
+                "task type 't' gathers as many events as its config field 'size' says, but its config has no such "
+                "field; name a field with a whole number"
+            ),
+        ),
+        (
+            {"ports": lambda _config: Ports()},
+            (
+                "task type 't' has ports that depend on its config; give it an output_schema, which returns the "
+                "schema at each of them"
+            ),
+        ),
+        (
+            {"inputs": ()},
+            (
+                "source type 't' has neither a config field 'source' nor an output_schema; derive its config from "
+                "NamesSource, or give it an output_schema if it makes its events itself"
+            ),
+        ),
+        *(
+            (
+                ports,
+                (
+                    "task type 't' has the default output_schema, which needs the input port 'in', not optional, and "
+                    "the output port 'out' alone; give it an output_schema for its own ports"
+                ),
+            )
+            for ports in (
+                {"outputs": ("out", "late")},
+                {"inputs": ("left",)},
+                {"inputs": ("in", "side"), "optional": frozenset({"in"})},
+            )
+        ),
+        (
+            {"continues": (Continuation("t"),)},
+            "task type 't' continues 't', which is itself or named twice; name each other type once",
+        ),
+        (
+            {"continues": (Continuation("u", same=("b", "a")),)},
+            (
+                "task type 't' continues 'u' of the same 'a', but its config has no such field; "
+                "name fields of both configs"
+            ),
+        ),
     ],
 )
 def test_a_type_that_contradicts_itself_is_refused(ports: dict[str, Any], message: str) -> None:
@@ -103,18 +164,6 @@ def test_a_type_is_frozen_and_known_by_name() -> None:
         kind.version = 2  # type: ignore[misc]
     with pytest.raises(TypeError):
         TaskType("t", config=NoConfig)  # type: ignore[call-arg]
-
-
-def test_a_type_gathers_as_many_events_as_its_config_says() -> None:
-    """A field that its config does not have is refused by name."""
-    with pytest.raises(ValueError, match="config field 'size' says, but its config has no such field"):
-        TaskType(name="t", config=NoConfig, gathers="size")
-
-
-def test_a_type_without_state_cannot_emit_once() -> None:
-    """It would not know that it has."""
-    with pytest.raises(ValueError, match=r"'t' says that it emits once by some fields, but has no state .* declare"):
-        TaskType(name="t", config=NoConfig, unique_by=lambda _config: ("id",))
 
 
 def test_a_read_takes_any_kind_at_the_default_port() -> None:
