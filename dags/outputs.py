@@ -145,5 +145,3 @@ def _named(chosen: OutputFormat) -> Iterator[Read]:
                 yield Read(at=f"format/tags/{at}", field=tag, kinds=_AS_TEXT)
             if time is not None:
                 yield Read(at="format/time", field=time, kinds=_AS_TIME)
-        case _:
-            pass

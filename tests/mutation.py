@@ -284,7 +284,7 @@ def _record(figures: dict[str, Figures]) -> float:
 def main() -> None:
     """Mutate, judge, record."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation")
-    parser.add_argument("--sample", type=int, default=60, help="how many mutants of a module to judge at most")
+    parser.add_argument("--sample", type=int, default=40, help="how many mutants of a module to judge at most")
     parser.add_argument("--mutants", nargs="+", default=[], help="judge only these, and record nothing")
     parser.add_argument("modules", nargs="*", default=_PACKAGES, help="modules, or packages with all theirs")
     options = parser.parse_args()
