@@ -61,6 +61,7 @@ _ROOMS = {
             "tests/laws/test_shards.py",
         ),
         *("tests/laws/test_cuts.py", "tests/laws/test_defragmentation.py", "tests/laws/test_roots.py"),
+        "tests/laws/test_steps.py",
     ),
     "merge.grouping": ("merge/grouping", "tests/merge/grouping", "tests/merge/placement"),
     "merge.placement": (

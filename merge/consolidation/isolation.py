@@ -151,8 +151,7 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
         if job not in apart and job not in splitting:
             measured = _as_measured(running, jobs.jobs[job], costs, batch_seconds[job])
             ground = _ground(running, jobs, hosts, measured, jobs.jobs[job])
-            moving = [] if ground is None else _moving(running, ground, jobs.jobs[job])
-            if ground is None or not moving:
+            if ground is None or not (moving := _moving(running, ground, jobs.jobs[job])):
                 continue
             leaving = frozenset(task.instance for group in moving for task in group)
             assignment = regrouped(running, ground, _staying(running, ground, jobs.jobs[job], leaving), moving)

@@ -105,6 +105,8 @@ def test_worth_says_both() -> None:
         "It is worth it: 0.812 cores become 0.375 and 2 bridges in a row become 0, which saves 1575.0 CPU seconds in"
         " 3600 s. Jobs to start: 1, tasks to move: 7, which costs 7.0 CPU seconds and interrupts these for 1.5 s."
     )
+    spent = disruption(before, target, costs)
+    assert worth(gain(floor.running, before, target, costs), spent, 1.0).says.startswith("It is not worth it: 0.812 ")
 
 
 ONE, TWO, THREE = JobId(1), JobId(2), JobId(3)
@@ -230,6 +232,18 @@ def test_the_worst_job_that_can_be_helped_comes_first() -> None:
     floor.isolate({1: 0.9, 2: 0.95, 3: 2.0, 9: 3.0})
     assert {1: [1, 2, 3, 4], 2: [7, 8], 3: [9, 10, 11], 4: [5, 6]} == floor.layout()
     assert None is isolate(floor.running, floor.jobs, floor.hosts, floor.costs(), measured, apart={ONE})
+
+
+def test_a_job_whose_root_no_host_has_is_left_alone() -> None:
+    """What shares no files with it cannot take its tasks; one that does can."""
+    floor = outgrown("s:source > a:lab:two{'add': 1} > k:sink", "t:source{'source': 'traffic'} > a:lab:five > k:sink")
+    away, other = Host(name="host", cores=1.0, root="r", away=True), Host(name="other", cores=1.0, root="q")
+    floor.hosts = (away, other)
+    assert floor.isolate({1: 1.0}) is None
+    floor.hosts = (away, other, Host(name="near", cores=1.0, root="r"))
+    found = floor.isolate({1: 1.0})
+    assert found is not None
+    assert ((TWO, "near"),) == found.opens
 
 
 def test_what_no_host_offers_is_said() -> None:
