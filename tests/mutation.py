@@ -52,7 +52,11 @@ _ROOMS = {
         *("dags", "tests/dags", "tests/golden", "tests/laws/test_signatures.py", "tests/oracle"),
         *("tests/merge/test_shards.py", "tests/manager/documents"),
     ),
-    "merge": ("merge", "tests/merge", "tests/golden", "tests/laws"),
+    "merge": (
+        *("merge", "tests/golden", "tests/laws/test_merge.py", "tests/laws/test_shards.py", "tests/laws/test_steps.py"),
+        *("tests/merge/test_jobs.py", "tests/merge/test_running_graph.py", "tests/merge/test_shards.py"),
+        "tests/merge/placement",
+    ),
     "merge.consolidation": (
         *(
             "merge/consolidation",

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from merge import Bridge, Host, Instance, JobId, NoHost, RootsApart
+from merge.placement.hosts import Roots
 from tests.merge.floor import Floor
 
 ONE, TWO = JobId(1), JobId(2)
@@ -355,3 +356,23 @@ def test_consolidation_makes_no_cycle_over_roots() -> None:
     jobs = made.jobs
     assert () == made.consolidate().places
     assert jobs.jobs == made.jobs.jobs
+
+
+def test_who_shares_files_with_what_is_read_is_named() -> None:
+    """The refusal names the hosts that could offer what lacks, or says that none of them is known any more."""
+    text = "s:source > a:map > b:gpu > k:sink"
+    floor = Floor(hosts=(Host(name="b", cores=1.0, root="r"), Host(name="a", cores=0.5, root="r")))
+    floor.submit("s:source > a:map > k:sink", "x")
+    far = Host(name="far", cores=1.0, root="q", tags=frozenset({"gpu"}))
+    floor.hosts = (*floor.hosts, far)
+    with pytest.raises(NoHost, match=r"a host that shares its files with a, b\b"):
+        floor.submit(text, "y")
+    floor.hosts = (far, Host(name="further", cores=1.0, root="p"))
+    with pytest.raises(NoHost, match="a host that shares its files with those that run what it reads"):
+        floor.submit(text, "y")
+
+
+def test_a_host_that_is_not_known_is_on_the_only_root() -> None:
+    """On one without a name if there are several roots, or none."""
+    on_r, on_q = Host(name="a", cores=1.0, root="r"), Host(name="b", cores=1.0, root="q")
+    assert ["r", "", ""] == [Roots(hosts).of("gone") for hosts in ([on_r], [on_r, on_q], [])]

@@ -363,3 +363,25 @@ def test_removal_is_not_explained() -> None:
     running = ran()
     with pytest.raises(ValueError, match=r"^the change submits nothing; explain one that merge made$"):
         explained(running, unmerge(running, "x"))
+
+
+def crossing(strategy: str) -> Floor:
+    """Two jobs, and a dataflow with a busy way from each into a join, placed by a strategy."""
+    floor = Floor(strategy="launch", batch=0.05)
+    floor.submit("s:source > a:lab:one > b:map > k:sink", "x")
+    floor.submit("t:source{'source': 'traffic'} > c:window > d:window > k:sink", "y")
+    floor.strategy = strategy
+    floor.submit(
+        "s:source > a:lab:one > e:lab:one > j:join.left t:source{'source': 'traffic'} > c:window > f:lab:three > "
+        "j.right j > k:sink",
+        "z",
+    )
+    return floor
+
+
+def test_a_plan_saves_jobs_that_packing_opens() -> None:
+    """Packing has the whole residue join one job or none; a plan has each way join the job that it comes from."""
+    assert {1: [1, 2, 3, 4], 2: [5, 6, 7, 8], 3: [9], 4: [10, 11, 12]} == crossing("pack").layout()
+    planned = crossing("plan")
+    assert {1: [1, 2, 3, 4, 9, 11, 12], 2: [5, 6, 7, 8, 10]} == planned.layout()
+    assert [Bridge(Instance(10), "out", ONE)] == list(planned.jobs.bridges)
