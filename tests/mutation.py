@@ -55,7 +55,7 @@ _ROOMS = {
     "merge": (
         *("merge", "tests/golden", "tests/laws/test_merge.py", "tests/laws/test_shards.py", "tests/laws/test_steps.py"),
         *("tests/merge/test_jobs.py", "tests/merge/test_running_graph.py", "tests/merge/test_shards.py"),
-        "tests/merge/placement",
+        *("tests/merge/test_capacity.py", "tests/merge/test_tasks.py", "tests/merge/placement", "tests/oracle"),
     ),
     "merge.consolidation": (
         *(

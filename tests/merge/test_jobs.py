@@ -1,5 +1,7 @@
 """Jobs, assignments, and what a removal releases, by example."""
 
+from dataclasses import replace
+
 import pytest
 
 from merge import (
@@ -33,6 +35,16 @@ BASE = Jobs().apply(
 
 def these(*instances: int) -> frozenset[Instance]:
     return frozenset(map(Instance, instances))
+
+
+def test_jobs_that_were_written_down_are_the_same() -> None:
+    """All that is derived from them is derived again: who sends and gets bridges, who feeds whom, and loads."""
+    again = Jobs.of(BASE.jobs.values(), BASE.homes, BASE.bridges, BASE.next_job)
+    assert replace(BASE, version=0) == replace(again, version=0)
+    assert {B: {Bridge(B, "out", TWO)}} == {parent: set(those) for parent, those in again.leaving.items()}
+    assert {TWO: {Bridge(B, "out", TWO)}} == {job: set(those) for job, those in again.entering.items()}
+    assert {TWO: {ONE}} == {job: set(those) for job, those in again.feeding.items() if those}
+    assert {ONE: 0.75, TWO: 0.125} == again.loads
 
 
 def test_costs_fit_up_to_half_the_pace() -> None:

@@ -276,6 +276,20 @@ def test_a_job_whose_only_reader_allows_it_beats_slower() -> None:
     assert {} == paces(made, {"0": 2.0})
 
 
+def test_a_pace_says_why() -> None:
+    """It names the reader that allows least, and what is saved; or that one allows no more than usual."""
+    made = paced_floor("s:source > a:map > k:sink", "s:source > a:map > l:file")
+    (slower,) = repaced(made.running, made.jobs, {"0": 10.0, "1": 30.0}, made.costs(), {})
+    assert (
+        "all its readers allow it, 0 the least: 10 s for this job, so batches begin every 5 s, which saves 0.100 cores"
+    ) == slower.why
+    (usual,) = repaced(made.running, made.jobs, {"0": 10.0}, made.costs(), {ONE: 5.0})
+    assert (1.0, "a reader allows no more than the usual 1 s between batches") == (usual.pace, usual.why)
+    # Twice the usual pace is the first step, and no less is a pace.
+    assert {ONE: 2.0} == paces(made, {"0": 3.2, "1": 9.0})
+    assert {} == paces(made, {"0": 3.1, "1": 9.0})
+
+
 def test_a_reader_without_a_bound_keeps_the_usual_pace() -> None:
     """Even where it shares no task: the job is one."""
     made = paced_floor("s:source > a:map > k:sink", "s:source > b:count > k:sink")
