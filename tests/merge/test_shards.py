@@ -245,6 +245,17 @@ def test_groups_are_assigned_by_their_events() -> None:
     assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.4}, groups={ONE: loads})
 
 
+def test_each_job_is_looked_at() -> None:
+    """One that fits and one that is gone leave another to be helped; one that is apart is not."""
+    made = Floor(work={}, hosts=(LARGE,), strategy="launch")
+    made.submit("s:source > a:map > k:sink", "x")
+    made.submit("s:source > a:count > k:sink", "y")
+    made.work = WORK
+    given = made.running, made.jobs, made.hosts, made.costs(), {JobId(0): 0.75, ONE: 0.1, TWO: 0.75}
+    assert [TWO] == [change.job for change in rescaled(*given)]
+    assert () == rescaled(*given, apart={TWO})
+
+
 def test_no_shards_are_added_for_one_hot_group() -> None:
     """With all of its events under one key a job has no use for more, and gives them up."""
     made = outgrown("s:source > a:count > k:sink")
@@ -373,6 +384,14 @@ def test_events_that_meet_add_up() -> None:
     assert {"a": 1.0, "b": 2.0, "k": 3.0} == {
         task: found[meets.places[task]].busy / ASSUMED_BUSY for task in ("a", "b", "k")
     }
+
+
+def test_where_only_some_sources_are_known_a_task_counts_once() -> None:
+    """The events of a known source and one for each unknown one would not add up to anything."""
+    meets = flow("s:source > a:map > k:sink s > b:map{'add': 1} > k t:source{'source': 'traffic'} > b")
+    found = estimated(meets, [None] * len(meets.tasks), MeasuredCosts(rates={"weather": 100.0}))
+    assert [ASSUMED_BUSY, ASSUMED_BUSY] == [found[meets.places[task]].busy for task in ("b", "k")]
+    assert (Basis.ASSUMED, False) == (found[meets.places["k"]].basis, found[meets.places["k"]].known)
 
 
 @pytest.mark.parametrize(
