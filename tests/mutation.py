@@ -64,8 +64,7 @@ _ROOMS = {
             "tests/merge/test_shards.py",
             "tests/laws/test_shards.py",
         ),
-        *("tests/laws/test_cuts.py", "tests/laws/test_defragmentation.py", "tests/laws/test_roots.py"),
-        "tests/laws/test_steps.py",
+        *("tests/laws/test_defragmentation.py", "tests/laws/test_steps.py"),
     ),
     "merge.grouping": ("merge/grouping", "tests/merge/grouping", "tests/merge/placement"),
     "merge.placement": (

@@ -130,6 +130,14 @@ def test_a_task_of_any_type() -> None:
     ] == document["streams"]
 
 
+def test_what_a_config_says_is_left_as_it_is() -> None:
+    """Its `task` and `event` are no task and no domain event of the program."""
+    config = {"task": "nobody", "when": {"event": "none"}}
+    assert [{"id": "noop", "type": "noop", "config": config}] == added(lambda s: s.process("noop", config))
+    dynamic = added(lambda s: s.dynamic(*(alternate(name, "noop", config, value=1, cost=1) for name in "ab")))
+    assert [config, config] == [each["config"] for each in dynamic[0]["alternates"]]
+
+
 def test_windows_of_events() -> None:
     """Their size and key are named as the library's types name them."""
     assert [
