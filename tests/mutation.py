@@ -28,19 +28,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from difflib import unified_diff
+from functools import wraps
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from itertools import zip_longest
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import process_time
 from types import CodeType
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 from mutmut.configuration import config
+from mutmut.mutation import trampoline
 from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
-from mutmut.mutation.trampoline import set_mutant_under_test
-from mutmut.state import state
+from mutmut.mutation.trampoline_templates import mangle_function_name
 
 GOAL = 85.0
 ROOT = Path(__file__).parents[1]
@@ -82,6 +84,7 @@ _OPTIONS = (
     # This one runs a module in other Pythons, which would not be mutated.
     "--deselect=tests/dags/test_internet_addresses.py::test_every_python_here_agrees",
 )
+_ORIGINAL = "_mutmut_orig"
 _MISSED = {"survived", "unreached"}
 # How long the tests of one mutant may take the processor, and what it may allocate.
 _SECONDS = 5.0
@@ -104,6 +107,46 @@ class Figures:
         """The variance of how many of all mutants are caught, which is 0 where all were judged."""
         share = self.caught / self.judged
         return self.mutants * (self.mutants - self.judged) * share * (1 - share) / self.judged
+
+
+class Versions:
+    """The versions of each mutated function, of which one acts; mutmut's own way looks for it at every call."""
+
+    def __init__(self) -> None:
+        self.reached: set[str] = set()
+        """The functions that were called."""
+        self._versions: dict[str, dict[str, Callable[..., Any]]] = {}
+
+    def switched(
+        self,
+        versions: dict[str, Callable[..., Any]],
+        is_classmethod: bool = False,  # noqa: FBT001, FBT002 - as mutmut calls it
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorate a function so that its present version acts."""
+
+        def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+            owner, _, name = function.__qualname__.rpartition(".")
+            known = f"{function.__module__}.{mangle_function_name(name=name, class_name=owner or None)}"
+            self._versions[known] = versions
+
+            @wraps(function)
+            def acting(*args: Any, **kwargs: Any) -> Any:
+                self.reached.add(known)
+                if is_classmethod:
+                    return getattr(args[0], versions[_ORIGINAL].__name__)(*args[1:], **kwargs)
+                return versions[_ORIGINAL](*args, **kwargs)
+
+            return acting
+
+        return decorated
+
+    def choose(self, mutant: str) -> None:
+        """Have a mutant act in place of its function."""
+        versions = self._versions[_function(mutant)]
+        versions[_ORIGINAL] = versions[mutant.rpartition(".")[2]]
+
+
+VERSIONS = Versions()
 
 
 class MutatingLoader(SourceFileLoader):
@@ -209,20 +252,19 @@ def _send_answer(sender: Connection, task: Callable[..., object], *arguments: ob
 
 def _reached(items: Sequence[pytest.Item]) -> list[tuple[float, list[str]]] | str:
     """How long each test takes and which functions it reaches, or the first test that fails."""
-    set_mutant_under_test("stats")
     reached = []
     for item, following in zip(items, [*items[1:], None], strict=True):
-        state()._stats.clear()
+        VERSIONS.reached.clear()
         start = process_time()
         if not _passes(item, following):
             return item.nodeid
-        reached.append((process_time() - start, sorted(state()._stats)))
+        reached.append((process_time() - start, sorted(VERSIONS.reached)))
     return reached
 
 
 def _first_failure(items: Sequence[pytest.Item], mutant: str, order: Sequence[tuple[float, int]]) -> int | str:
     """The number of the first test that fails on a mutant."""
-    set_mutant_under_test(mutant)
+    VERSIONS.choose(mutant)
     left = _SECONDS
     for (seconds, number), following in zip(order, [*order[1:], None], strict=True):
         signal.setitimer(signal.ITIMER_PROF, 1 + 10 * seconds)
@@ -297,6 +339,7 @@ def main() -> None:
     mutated = {*map(_module, options.mutants)} or options.modules
     finder = MutatingFinder([name for name in names if any(_is_in(name, part) for part in mutated)])
     sys.meta_path.insert(0, finder)
+    trampoline.wrap_in_trampoline = VERSIONS.switched  # type: ignore[assignment]  # for the modules that are imported now
     for name in names:
         importlib.import_module(name)
     mutants = {
