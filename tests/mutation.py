@@ -267,8 +267,8 @@ def _first_failure(items: Sequence[pytest.Item], mutant: str, order: Sequence[tu
     VERSIONS.choose(mutant)
     left = _SECONDS
     for (seconds, number), following in zip(order, [*order[1:], None], strict=True):
-        signal.setitimer(signal.ITIMER_PROF, 1 + 10 * seconds)
-        signal.setitimer(signal.ITIMER_REAL, 30 + 100 * seconds)
+        signal.setitimer(signal.ITIMER_PROF, 10 + 10 * seconds)
+        signal.setitimer(signal.ITIMER_REAL, 300 + 100 * seconds)
         if not _passes(items[number], items[following[1]] if following else None):
             return number
         left -= seconds
