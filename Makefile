@@ -121,7 +121,7 @@ evidence-full: $(READY)  ## measure at every step of every trace; takes two to t
 evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/heavy-tasks; takes less than an hour
 	$(BIN)/python -m workloads.evidence --work
 
-mutate: $(READY)  ## mutation testing of a sample of dags/ and merge/; takes half an hour, and MODULES="dags.schema merge.jobs" less
+mutate: $(READY)  ## mutation testing of a sample of dags/ and merge/; takes about half an hour of one core, and MODULES="dags.schema merge.jobs" less
 	$(BIN)/python -m tests.mutation $(MODULES)
 
 schema: $(READY)  ## write docs/dataflow.schema.json anew
