@@ -299,6 +299,61 @@ def test_a_wrong_figure_is_named(figures: Mapping[str, Any], said: str) -> None:
         _problem(figures)
 
 
+TOO_MUCH = "no more than 100,000,000 can be reckoned with, so give smaller figures"
+
+
+@pytest.mark.parametrize(
+    ("works", "stays", "costs", "image", "said"),
+    [
+        pytest.param(
+            [1e6] * 100,
+            1e6,
+            {},
+            (1e6, 0.0, 0.0),
+            "work comes to 1.01e+08 cores at worst, and all costs to 1.01e+08",
+            id="work",
+        ),
+        pytest.param([1e6] * 100, 0.0, {}, (1e6, 0.0, 0.0), "", id="as much as can be"),
+        pytest.param(
+            [10.0, 20.0],
+            30.0,
+            {"pace": 2.0, "batch": 0.5, "second": 1e6},
+            (1.0, 0.0, 0.0),
+            "second comes to 1.215e+08 cores at worst, and all costs to 1.215e+08",
+            id="seconds of batches",
+        ),
+        pytest.param(
+            [9.0],
+            0.0,
+            {"start": 1e4, "price": 1e4},
+            (3.0, 5e3, 1e4),
+            "start and price of image 'a' comes to 6e+08 cores at worst, and all costs to 6e+08",
+            id="hosts",
+        ),
+    ],
+)
+def test_costs_that_are_too_much_together_are_named(
+    works: list[float], stays: float, costs: Mapping[str, float], image: tuple[float, float, float], said: str
+) -> None:
+    """The largest of them, and the sum: what runs already counts as well."""
+
+    def problem() -> GroupingProblem:
+        return GroupingProblem(
+            tasks=tuple(GroupedTask(id=at, work=work) for at, work in enumerate(works)),
+            streams=(),
+            images=(Image(name="a", tags=frozenset(), cores=image[0], start=image[1], price=image[2]),),
+            costs=GroupingCosts(**{"pace": 1.0, "batch": 0.0, **costs}),
+            present=(PresentGroup(id="job", image="a", work=stays),),
+        )
+
+    if not said:
+        problem()
+        return
+    with pytest.raises(ValueError, match="no grouping problem") as refused:
+        problem()
+    assert f"this is no grouping problem: {said}; {TOO_MUCH}" == str(refused.value)
+
+
 def test_an_effort_is_some_time() -> None:
     """Searching for no time, or for ever, is refused."""
     for seconds in (0.0, -1.0, math.nan, math.inf):
