@@ -51,7 +51,7 @@ def repaced(
 def _pace(bound: float, busy: float, costs: Costs) -> float:
     """The longest pace at which a job so busy takes no more seconds than that from an event's arrival to its output."""
     longest = min(LONGEST_PACE, (bound - costs.batch) / (_LONGEST_WAIT + busy))
-    return costs.pace * max((times for times in (1, *TIMES_SLOWER) if costs.pace * times <= longest), default=1)
+    return costs.pace * max((times for times in TIMES_SLOWER if costs.pace * times <= longest), default=1)
 
 
 def _bounds(

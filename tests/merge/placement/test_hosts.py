@@ -372,6 +372,14 @@ def test_who_shares_files_with_what_is_read_is_named() -> None:
         floor.submit(text, "y")
 
 
+def test_a_refusal_has_the_tags_that_no_host_offers() -> None:
+    """Of the first task that lacks some."""
+    floor = Floor(hosts=(Host(name="a", cores=1.0, root="r"), Host(name="b", cores=1.0, root="q")))
+    with pytest.raises(NoHost) as refused:
+        floor.submit("s:source > a:gpu > b:fpga > k:sink", "x")
+    assert frozenset({"gpu"}) == refused.value.tags
+
+
 def test_a_host_that_is_not_known_is_on_the_only_root() -> None:
     """On one without a name if there are several roots, or none."""
     on_r, on_q = Host(name="a", cores=1.0, root="r"), Host(name="b", cores=1.0, root="q")
