@@ -4,7 +4,8 @@ Everything here is pure: bytes and records in, records or problems out. Nothing 
 Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
 """
 
-from dags.canonical import SCHEME, canonicalise, confine
+from dags.canonical import SCHEME, canonicalise, confine, outline
+from dags.canonical.outline import Outline, OutlinedTask
 from dags.config import Config, NamesSource, Outside, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document

@@ -36,6 +36,7 @@ from merge.work import (
     Amount,
     Basis,
     MeasuredCosts,
+    TaskEstimate,
     Weighed,
     each_step,
     estimated,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dags.canonical.draft import Accepted, DraftDocument, accept
+from dags.canonical.outline import Outline, sound_part, tasks_in
 from dags.canonical.signatures import SCHEME, collapse, confine, settle_scopes, sign
 from dags.canonical.streams import check_fields, check_shape, join_streams
 from dags.canonical.tasks import fill_configs, find_sources, find_types, own_topics
@@ -44,6 +45,24 @@ def canonicalise(  # noqa: PLR0913 - a document, whose it is, what it may name, 
     The sources are all that are registered, by the name that documents use. Those that the tenant may not read count
     as unknown. `histories` are the scopes of tasks that were reconfigured while they ran, by id.
     """
+    draft = _checked(raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=sources)
+    return _formed(replace(accept(draft), histories=histories))
+
+
+def outline(
+    raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
+) -> Outline:
+    """What is known of a document that may have problems, with the arguments of `canonicalise`.
+
+    Raises `InvalidDocument` only if no part of it is readable.
+    """
+    draft = _checked(raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=sources)
+    return Outline(sound=_formed(accept(sound_part(draft))), tasks=tuple(tasks_in(draft)), problems=draft.problems)
+
+
+def _checked(
+    raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
+) -> DraftDocument:
     reading = read(raw)
     draft = DraftDocument(
         dataflow=dataflow,
@@ -55,7 +74,10 @@ def canonicalise(  # noqa: PLR0913 - a document, whose it is, what it may name, 
     )
     for check in DRAFT_CHECKS:
         draft = check(draft)
-    accepted = replace(accept(draft), histories=histories)
+    return draft
+
+
+def _formed(accepted: Accepted) -> Dataflow:
     for form in FORMS:
         accepted = form(accepted)
     return collapse(accepted)

@@ -47,6 +47,8 @@ class DraftDocument:
     """The fields of kind `json` that reach each task, if any do."""
     schemas: Mapping[int, Schemas] = field(default_factory=dict)
     """The schemas at the input ports of each task."""
+    leaving: Mapping[int, Schemas] = field(default_factory=dict)
+    """The schemas at the output ports of each task that is sound: it has no problem of its own, nor has one above."""
     problems: tuple[Problem, ...] = ()
 
 

@@ -209,7 +209,7 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
     entering: list[list[Wire]] = [[] for _ in draft.types]
     for wire in draft.wires:
         entering[wire.to].append(wire)
-    schemas: dict[tuple[int, str], Schema] = {}
+    leaving: dict[int, Schemas] = {}
     json_fields: dict[int, tuple[JsonField, ...]] = {}
     entered: dict[int, Schemas] = {}
     for i in draft.order:
@@ -217,13 +217,13 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
         if kind is None or config is None:
             continue
         if (source := draft.registered[i]) is not None:
-            schemas |= {(i, port): source.schema for port in kind.outputs}
+            leaving[i] = dict.fromkeys(kind.outputs, source.schema)
             continue
         # A stream of unknown schema comes from a task with a problem of its own, which is enough.
-        if kind.reads_source or any((wire.origin, wire.from_port) not in schemas for wire in entering[i]):
+        if kind.reads_source or any(wire.origin not in leaving for wire in entering[i]):
             continue
         inputs = {
-            port: meet(schemas[wire.origin, wire.from_port] for wire in entering[i] if wire.to_port == port)
+            port: meet(leaving[wire.origin][wire.from_port] for wire in entering[i] if wire.to_port == port)
             for port in {wire.to_port for wire in entering[i]}
         }
         if not _is_fed(kind, inputs, all_joined=len(draft.wires) == len(draft.reading.streams)):
@@ -233,12 +233,14 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
             json_fields[i] = nested
         outputs = ask(i, kind.name, _outputs, i, kind, config, inputs)
         if isinstance(outputs, Mapping):
-            schemas |= {(i, port): schema for port, schema in outputs.items()}
+            leaving[i] = outputs
             continue
         problems += [outputs] if isinstance(outputs, Problem) else outputs
         if len(problems) >= MOST_DOCUMENT_PROBLEMS:
             break
-    return replace(draft, json_fields=json_fields, schemas=entered, problems=(*draft.problems, *problems))
+    return replace(
+        draft, json_fields=json_fields, schemas=entered, leaving=leaving, problems=(*draft.problems, *problems)
+    )
 
 
 def _is_fed(kind: AnyTaskType, inputs: Schemas, *, all_joined: bool) -> bool:
@@ -259,7 +261,7 @@ def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
     lacking = (
         problem
-        for read in _reads(kind, config)
+        for read in reads_of(kind, config)
         if read.port in inputs or read.port not in kind.optional
         for problem in _lacking(i, read, inputs)
     )
@@ -283,7 +285,8 @@ def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Sche
     return {port: outputs[port] for port in outputs}
 
 
-def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
+def reads_of(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
+    """All fields that a task reads: those that its type says, and those that it needs as keys."""
     reads = kind.reads(config)
     keys: Iterable[str] = kind.key_fields(config) if kind.state is State.KEY else ()
     once: Iterable[str] = (kind.unique_by(config) if kind.unique_by else None) or ()

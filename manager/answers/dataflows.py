@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from dags.outputs import EnvelopeOutput, OutputFormat
-from manager.answers.base import Answer, Form
+from dags.schema import Kind
+from manager.answers.base import Answer, FieldProblem, Form
 from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from merge import Basis
 
@@ -186,6 +187,40 @@ class Saving(Answer):
     """The number of all tasks, without sources, by the basis of their work."""
 
 
+class FieldRead(Answer):
+    """A field that a task reads."""
+
+    field: str
+    kinds: tuple[Kind, ...]
+    """The kinds that it may have."""
+    at: str
+    """The config field that names it, as part of a JSON pointer; empty if the type does."""
+
+
+class InputPreview(Answer):
+    """An input port of a task."""
+
+    fields: dict[str, Kind] | None
+    """The fields of the events that arrive; None where none do, or where that is not known yet."""
+    reads: tuple[FieldRead, ...] = ()
+    """The fields that the task reads there; none are known while its config has a problem."""
+
+
+class TaskPreview(Answer):
+    """One task of a draft, as far as it is known."""
+
+    id: str
+    runs: bool | None = None
+    """True if it runs already, false if it would start. None while it or a task above it lacks something."""
+    since: datetime | None = None
+    """The hour in which a running task with state started."""
+    cores: float | None = None
+    """The cores that a task is predicted to take if it starts, as far as the tenant's own figures tell."""
+    inputs: dict[str, InputPreview] = Field(default={})
+    outputs: dict[str, dict[str, Kind] | None] = Field(default={})
+    """The fields of the events that leave each output port; None while that is not known."""
+
+
 class ExplainAnswer(Answer):
     """The preview of a submission."""
 
@@ -198,6 +233,10 @@ class ExplainAnswer(Answer):
     start: Start = Start.LATEST
     """Where it would start in its sources. With `earliest` it reuses nothing."""
     plan: PlanAnswer | None = None
+    tasks: tuple[TaskPreview, ...] = ()
+    """Of a draft: each of its tasks that could be read."""
+    problems: tuple[FieldProblem, ...] = ()
+    """Of a draft: the problems because of which it would be refused. With any, the rest is empty but for `tasks`."""
 
 
 class BundleForm(Form):

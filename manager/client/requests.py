@@ -165,9 +165,13 @@ def submit_together(
     return _request("POST", BundleAnswer, *path, body=body, headers=headers, tenant=tenant, start=_begin(start))
 
 
-def explain(document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> Request[ExplainAnswer]:
-    """Preview a submission: what it would reuse, start and save."""
-    return _request("POST", ExplainAnswer, "explain", body=document, tenant=tenant, start=_begin(start))
+def explain(
+    document: Document, *, tenant: str | None = None, start: Start = Start.LATEST, draft: bool = False
+) -> Request[ExplainAnswer]:
+    """Preview a submission: what it would reuse, start and save. A draft is answered even if it has problems."""
+    return _request(
+        "POST", ExplainAnswer, "explain", body=document, tenant=tenant, start=_begin(start), draft=draft or None
+    )
 
 
 def explain_together(

@@ -13,11 +13,12 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, insert, select
 from sqlmodel import Session
 
-from dags import Catalogue, Dataflow, Problem, Scope
+from dags import Catalogue, Dataflow, Problem, Scope, outline
 from dags.canonical import NO_HISTORIES
 from manager.answers.dataflows import Start
 from manager.answers.overview import OperationKind
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
+from manager.documents.drafts import DraftPreview, preview_draft
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
 from manager.kernel.committer import Committer, OpenChange
 from manager.kernel.dataflow_rows import (
@@ -37,7 +38,7 @@ from manager.kernel.draft import (
     write_operation,
     write_running,
 )
-from manager.kernel.registered_sources import Registered
+from manager.kernel.registered_sources import Readable, Registered
 from manager.kernel.state import CommittedState, running_id
 from manager.kernel.transitions import Comer, Drain, TransitionScope
 from manager.kernel.wanted import Draining
@@ -203,6 +204,18 @@ class DataflowChanges(_DocumentChanges):
             # Others commit meanwhile: a large document takes as long to decide on as to read.
             check_loops(dataflow, raw, seen)
             return preview(seen, conditions, confined(dataflow, seen, start), raw, start)
+
+    def outline(self, tenant: str, raw: bytes, *, start: Start = Start.LATEST) -> DraftPreview:
+        """What is known of a plain document that may have problems. `InvalidDocument` if nothing of it is readable."""
+        while True:
+            sources = self._sources()
+            readable = Readable(tenant, sources)
+            drawn = outline(raw, dataflow="explained", tenant=tenant, catalogue=self._catalogue, sources=readable)
+            with self._committer.looking() as state:
+                if state.sources is sources:
+                    seen = state.snapshot()
+                    break
+        return preview_draft(seen, drawn, confined(drawn.sound, seen, start))
 
     @contextmanager
     def _changing(

@@ -49,6 +49,12 @@ _Start = Annotated[
         "are kept, sharing nothing."
     ),
 ]
+_Draft = Annotated[
+    bool,
+    Query(
+        description="For editors: a document with problems is answered too, with these and what is known of each task."
+    ),
+]
 _READING = (InvalidDataflow, NotFound, StateNotReady)
 _CHANGING = (*_READING, Conflict, QuotaExceeded)
 
@@ -143,11 +149,16 @@ def preview_dataflow_removal(service: TheService, caller: TheCaller, dataflow: B
 
 
 @router.post("/explain", **documented(*_READING, body=Document))
-def explain(
-    service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
+def explain(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    raw: _Raw,
+    tenant: ForTenant = None,
+    start: _Start = Start.LATEST,
+    draft: _Draft = False,
 ) -> ExplainAnswer:
     """Preview a submission: what it would reuse, start and save. Nothing changes."""
-    return service.dataflows.explain(caller, raw, tenant=tenant, start=start)
+    return service.dataflows.explain(caller, raw, tenant=tenant, start=start, draft=draft)
 
 
 @router.post("/explain/bundle", **documented(*_READING, body=BundleForm))

@@ -16,12 +16,14 @@ from sqlmodel import col
 from adaptation.document_reader import dynamic_in
 from bridge import topics
 from bridge.output_topics import chosen_topic
+from dags import InvalidDocument
 from dags import State as Remembers
 from dags.outputs import OutputSettings
 from engine.delivery.publisher import recent_output
+from engine.plan import Plan
 from engine.records.job_folder import job_folder
 from manager.adaptation.resolver import Resolved, Resolver
-from manager.answers.base import Page
+from manager.answers.base import FieldProblem, Page
 from manager.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
@@ -33,14 +35,17 @@ from manager.answers.dataflows import (
     LeftOutAnswer,
     OutputAnswer,
     RemovalAnswer,
+    Saving,
     Start,
     Stop,
     SubmitAnswer,
     TaskAnswer,
+    TaskPreview,
 )
 from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from manager.dataflows.changes import Bundle, BundleDocument
 from manager.documents.canonical import documents_in, of_document
+from manager.documents.drafts import task_previews
 from manager.documents.preview import preview_removal
 from manager.kernel.dataflow_life import DRAINS, Need, find, needs_of
 from manager.kernel.dataflow_rows import running_dataflow
@@ -50,11 +55,12 @@ from manager.observations.figures import measured_costs, output_latency
 from manager.observations.reports import HostSeen, Measured, Observations, received_of
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
 from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
-from manager.problem import Conflict, NotFound, StateNotReady
+from manager.planner import Supplied
+from manager.problem import Conflict, FieldError, InvalidDataflow, NotFound, StateNotReady
 from manager.savings.use_cases import saving
 from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, Paging, hour, moment, paged, tenant_of
-from merge import Instance
+from merge import Instance, MeasuredCosts, estimated
 
 _REJECTS_SHOWN = 3600.0
 """Seconds for which a dataflow says that a source has rejected an event."""
@@ -309,24 +315,55 @@ class Dataflows(Base):
                     tail.prepend(topic, recent_output(job_folder(root, need.job), row.id, sink, last), last)
 
     def explain(
-        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        start: Start = Start.LATEST,
+        draft: bool = False,
     ) -> ExplainAnswer:
-        """A preview of a submission; nothing is changed."""
+        """A preview of a submission; nothing is changed. A draft may have problems."""
         owner = self._known_tenant(caller, tenant)
-        made = self._made(owner, raw)
-        plan = previewed(PipelineComposer(self._tools), owner, made) if isinstance(made, Composed) else None
-        return self.explained(owner, _kept(raw, made).document, start, plan)
+        plain = raw
+        problems: Sequence[FieldError] = ()
+        try:
+            made = self._made(owner, raw)
+            plain = _kept(raw, made).document
+            plan = previewed(PipelineComposer(self._tools), owner, made) if isinstance(made, Composed) else None
+            answer = self.explained(owner, plain, start, plan)
+        except InvalidDataflow as refused:
+            if not draft:
+                raise
+            problems = refused.errors
+            answer = ExplainAnswer(
+                reused=(), started=(), collapsed=(), saving=Saving(tasks=0, cores_by_packing=0.0), start=start
+            )
+        if not draft:
+            return answer
+        shown = tuple(FieldProblem.model_validate(problem, from_attributes=True) for problem in problems)
+        return answer.model_copy(update={"tasks": self._outlined(owner, plain, start), "problems": shown})
+
+    def _outlined(self, owner: str, document: bytes, start: Start) -> tuple[TaskPreview, ...]:
+        """What is known of each task of a plain document, which may have problems."""
+        try:
+            preview = self._changes.dataflows.outline(owner, document, start=start)
+        except InvalidDocument:
+            # No part of it is readable, as its problems say.
+            return ()
+        measured = self._measured(owner, preview.plans, preview.sources)
+        return tuple(task_previews(preview, estimated(preview.sound, preview.instances, measured)))
+
+    def _measured(self, owner: str, plans: Sequence[Plan], sources: Mapping[str, Supplied]) -> MeasuredCosts:
+        """The costs measured where a tenant's own tasks run; what others' tasks take is theirs to know."""
+        seen = {plan.job: report for plan in plans if (report := self._seeing.job(plan.job)) is not None}
+        return measured_costs(plans, seen, sources, time.monotonic(), only=self._instances_of(owner))
 
     def explained(self, owner: str, document: bytes, start: Start, plan: PlanAnswer | None = None) -> ExplainAnswer:
         """A preview of the submission of a plain document, with the plan that it was made by."""
         preview = self._changes.dataflows.explain(owner, document, start=start)
         explanation, types = preview.explanation, types_in(document)
-        seen = {
-            job_plan.job: report for job_plan in preview.plans if (report := self._seeing.job(job_plan.job)) is not None
-        }
-        # What others' tasks take is theirs to know.
-        own = self._instances_of(owner)
-        measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=own)
+        measured = self._measured(owner, preview.plans, preview.sources)
         return ExplainAnswer(
             reused=tuple(
                 TaskAnswer(id=task.task, type=types[task.task], instance=0, reused=True, since=task.since)

@@ -559,3 +559,34 @@ def test_a_type_has_the_schema_of_its_configs(manager: Manager) -> None:
     assert {"noise": noise} == found.config["properties"]
     for nothing in (None, "made:not", "unknown"):
         assert () == manager.service.task_types.page(Paging(), name=nothing).items
+
+
+def test_a_draft_says_of_each_task_what_is_known(manager: Manager) -> None:
+    """Whether it runs, or would start and for how much, and the fields at its ports; problems do not hide that."""
+    manager.service.dataflows.submit(ANN, raw(LONG))
+    drawn = raw("s:source > w:window > m:map{'add': 5} s > n:map{'add': 'x'}")
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.dataflows.explain(BOB, drawn)
+    answer = manager.service.dataflows.explain(BOB, drawn, draft=True)
+    assert [each.code for each in refused.value.errors] == [each.code for each in answer.problems]
+    assert ((), ()) == (answer.reused, answer.started)
+    tasks = {each.id: each for each in answer.tasks}
+    assert {"s": True, "w": True, "m": False, "n": None} == {id_: each.runs for id_, each in tasks.items()}
+    assert (None, True) == (tasks["s"].since, tasks["w"].since is not None)
+    assert [None, None, True] == [tasks[id_].cores and True for id_ in ("s", "w", "m")]
+    for fields in (tasks["s"].outputs["out"], tasks["n"].inputs["in"].fields):
+        assert {"place": "string", "value": "integer"} == fields
+    assert [("value", ("float", "integer"))] == [(each.field, each.kinds) for each in tasks["m"].inputs["in"].reads]
+    whole = manager.service.dataflows.explain(BOB, raw(LONG), draft=True)
+    assert ((), 3, {True}) == (whole.problems, len(whole.reused), {each.runs for each in whole.tasks})
+
+
+def test_a_draft_shows_nothing_of_sources_that_its_tenant_may_not_read(manager: Manager) -> None:
+    """Neither their fields nor whether they run; and one that cannot be read at all has problems alone."""
+    manager.service.sources.set_visibility(ANN, "ann:weather", VisibilityForm(visibility=Visibility.PRIVATE))
+    manager.service.dataflows.submit(ANN, raw(LONG))
+    answer = manager.service.dataflows.explain(BOB, raw(LONG), draft=True)
+    assert {None} == {each.runs for each in answer.tasks}
+    assert {None} == {fields for each in answer.tasks for fields in each.outputs.values()}
+    broken = manager.service.dataflows.explain(BOB, b'{"version": 1', draft=True)
+    assert ((), 1) == (broken.tasks, len(broken.problems))

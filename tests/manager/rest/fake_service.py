@@ -389,7 +389,13 @@ class _FakeDataflows(Dataflows):
             yield tail
 
     def explain(
-        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        start: Start = Start.LATEST,
+        draft: bool = False,  # noqa: ARG002 - as the service has it
     ) -> ExplainAnswer:
         self._fake.tenant_for(caller, tenant)
         document = _checked(raw)
