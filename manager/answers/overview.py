@@ -145,6 +145,8 @@ class TaskTypeAnswer(Answer):
 
     name: str
     version: int
+    family: str = ""
+    """The heading under which the task library has it."""
     summary: str
     inputs: tuple[str, ...] | None
     """Its input ports. None if they depend on the config, as in `outputs`."""

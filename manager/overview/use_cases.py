@@ -13,6 +13,7 @@ from sqlmodel import col
 from bridge.transport.subscriptions import passed_over
 from dags import AnyTaskType
 from engine.job.lifecycle import JobState
+from engine.tasks.families import family_of
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
 from manager.answers.overview import (
@@ -145,6 +146,7 @@ def _answer(task_type: AnyTaskType) -> TaskTypeAnswer:
     return TaskTypeAnswer(
         name=task_type.name,
         version=task_type.version,
+        family=family_of(task_type),
         summary=task_type.summary,
         inputs=task_type.inputs if fixed else None,
         outputs=task_type.outputs if fixed else None,

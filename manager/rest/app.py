@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import json
 import logging
 import socket
 import sys
@@ -16,6 +17,7 @@ from typing import Self
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
+from dags import Document
 from engine.log_lines import named
 from manager.adaptation import routes as adaptation
 from manager.dataflows import routes as dataflows
@@ -37,10 +39,13 @@ from manager.service import Service
 from manager.sources import routes as sources
 from manager.tenants import routes as tenants
 
+_SCHEMA = "dataflow.schema.json"
+"""The name under which the console has the JSON Schema of documents."""
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".json": "application/schema+json",
     ".svg": "image/svg+xml",
 }
 _POLICY = (
@@ -93,7 +98,8 @@ def _sent(request: Request, name: str) -> Response:
 def _files() -> Mapping[str, bytes]:
     """The console's files, by their paths in its folder."""
     paths = (path for path in _CONSOLE.rglob("*") if path.suffix in _TYPES)
-    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths}
+    schema = json.dumps(Document.model_json_schema()).encode()
+    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | {_SCHEMA: schema}
 
 
 _WITH_ROUTERS = (

@@ -16,6 +16,7 @@ from dags import AnyTaskType, Config, Effect, Emission, FieldFates, Kind, Place,
 from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
 from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type, step_type
+from engine.tasks.families import FAMILIES, family_of
 from tests.documentation.pages import ROOT
 
 PAGE = ROOT / "docs" / "task-library.md"
@@ -28,19 +29,6 @@ If a task cannot take an event (a field is missing, unreadable, or not a finite 
 dataflow's dead-letter topic with the reason, and the others continue. Each example below tries a type on a few events,
 without a host. `try_out` works with your own types too.
 """
-_FAMILIES = {
-    "ends": "Sources and outputs",
-    "parse": "Parsing",
-    "filters": "Filters",
-    "projection": "Projections",
-    "stream_statistics": "Statistics",
-    "windows": "Windows and joins",
-    "predictive": "Prediction",
-    "visual": "Plots",
-    "outside": "The outside world",
-    "compute": "Computation",
-    "code": "Published code",
-}
 _PLAIN: Mapping[Any, str] = {
     str: "text",
     int: "integer",
@@ -60,7 +48,7 @@ def made() -> str:
     parts = [_INTRODUCTION, _table(types)]
     family = ""
     for kind in types:
-        if (heading := _FAMILIES[_family(kind)]) != family:
+        if (heading := family_of(kind)) != family:
             family = heading
             parts.append(f"## {heading}\n")
         found = None if kind.is_source else implementation_of(kind.name, places)
@@ -68,16 +56,8 @@ def made() -> str:
     return "\n".join(parts)
 
 
-def _family(kind: AnyTaskType) -> str:
-    if kind.is_source or kind.name == "output":
-        return "ends"
-    # A config that is the base of all sources' is not of a family's own.
-    module = kind.config.__module__
-    return module.rpartition(".")[2] if module.startswith("engine.tasks.") else "ends"
-
-
 def _order(kind: AnyTaskType) -> int:
-    return list(_FAMILIES).index(_family(kind))
+    return list(FAMILIES.values()).index(family_of(kind))
 
 
 def _table(types: list[AnyTaskType]) -> str:

@@ -23,13 +23,14 @@ const KINDS = {
  *
  * @param {object} schema the JSON Schema of the config
  * @param {object} config the present config
+ * @param {function} offered the texts that are offered at a field, `{value, note}`, by its name and kind: none by default
  * @returns {{node, edited, show}} `edited()` is `{config, problems}`; `show(problems)` shows problems at their fields,
  *   `{field, at, message, remedy}`, those of no field below, and returns the control of the first
  */
-export function configForm(schema, config) {
+export function configForm(schema, config, offered = () => []) {
   const properties = Object.entries(schema.properties ?? {});
   const rows = properties.map(([name, about]) => rowOf(name, resolved(about, schema), {
-    present: config[name], isRequired: schema.required?.includes(name) ?? false,
+    present: config[name], isRequired: schema.required?.includes(name) ?? false, offered,
   }));
   const below = element("div", { class: "wrong" });
   const known = new Set(properties.map(([name]) => name));
@@ -73,7 +74,7 @@ export function configForm(schema, config) {
 }
 
 /** A field with its control, and the place for its problems. */
-function rowOf(name, about, { present, isRequired }) {
+function rowOf(name, about, { present, isRequired, offered = () => [] }) {
   const { control: made, written, value, hint = "" } = KINDS[about.kind];
   const control = made(about, isRequired);
   const initial = present === undefined || present === null ? "" : written(present);
@@ -83,6 +84,10 @@ function rowOf(name, about, { present, isRequired }) {
   const words = [about.description, limits(about), hint, defaultOf(about, isRequired)].filter(Boolean).join(" ");
   const node = field(name, control, words ? prose(words) : "");
   const described = control.getAttribute("aria-describedby") ?? "";
+  const offers = ["text", "list"].includes(about.kind) ? offered(name, about) : [];
+  if (offers.length > 0) {
+    node.append(about.kind === "text" ? suggestions(control, offers) : toggles(name, control, offers));
+  }
   const wrong = element("div", { class: "wrong", id: `${control.id}-wrong`, hidden: true });
   node.append(wrong);
 
@@ -109,10 +114,29 @@ function rowOf(name, about, { present, isRequired }) {
   return { name, node, control, read: readIt, show };
 }
 
-/** A problem as it is shown at a field; `at` is the place within the field's value. */
-export function problemOf({ at, message, remedy }) {
+/** Texts that complete what is typed. */
+function suggestions(control, offers) {
+  const id = `${control.id}-offers`;
+  control.setAttribute("list", id);
+  return element("datalist", { id }, offers.map(({ value, note }) => element("option", { value }, note)));
+}
+
+/** Buttons that write a line, or take it away. */
+function toggles(name, control, offers) {
+  return element("div", { class: "offers", role: "group", "aria-label": `Choices for ${name}` }, offers.map(({ value }) =>
+    element("button", { class: "button small", type: "button", on: { click: () => toggle(control, value) } }, value)));
+}
+
+function toggle(control, line) {
+  const lines = itemsIn(control.value);
+  control.value = (lines.includes(line) ? lines.filter((each) => each !== line) : [...lines, line]).join("\n");
+  control.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+/** A problem as it is shown at a field; `at` is the place within the field's value, and `action` a button that ends it. */
+export function problemOf({ at, message, remedy, action = null }) {
   const words = [message, remedy].filter(Boolean).map((each) => `${capitalised(each)}${/[.?!]$/.test(each) ? "" : "."}`);
-  return element("p", {}, at ? [element("code", {}, at), ": "] : null, words.join(" "));
+  return element("p", {}, at ? [element("code", {}, at), ": "] : null, words.join(" "), action === null ? null : [" ", action]);
 }
 
 /** What a field takes: its kind, its choices and its limits, whether or not it may be null. */

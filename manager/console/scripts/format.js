@@ -5,6 +5,7 @@ const LANGUAGE = "en-GB";
 const WHOLE = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 0 });
 const PERCENT = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractionDigits: 1 });
 const TIME = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "medium" });
+const HOUR = new Intl.DateTimeFormat(LANGUAGE, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const AGO = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 const SPANS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 const LENGTHS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"], [0.000001, "µs"]];
@@ -63,6 +64,12 @@ export function price(amount, currency = "") {
 export function time(when) {
   const date = dated(when);
   return date ? TIME.format(date) : NONE;
+}
+
+/** A time in short, to the minute. */
+export function hour(when) {
+  const date = dated(when);
+  return date ? HOUR.format(date) : NONE;
 }
 
 /** How long ago a time was, such as "5 minutes ago". */

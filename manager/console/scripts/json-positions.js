@@ -7,24 +7,34 @@ const MOST_AROUND = 100;
 const DEEPEST = 500;
 
 /**
- * Read a text: `places` has the start and end of each value by its JSON pointer, `error` the message and place of a
- * syntax error. After an error `places` has the values before it.
+ * Read a text: `places` has the start and end of each value by its JSON pointer, `keys` those of the name before it, and
+ * `error` the message and place of a syntax error. After an error there are the values before it.
  */
 export function read(text) {
-  const reading = { text, at: 0, places: new Map() };
+  const reading = { text, at: 0, places: new Map(), keys: new Map() };
   try {
     value(reading, "", 0);
     skip(reading, SPACE);
     if (reading.at < text.length) {
       throw new NotJson(reading.at, "unexpected text after the document");
     }
-    return { places: reading.places, error: null };
+    return { places: reading.places, keys: reading.keys, error: null };
   } catch (error) {
     if (!(error instanceof NotJson)) {
       throw error;
     }
-    return { places: reading.places, error: { at: error.at, message: error.message } };
+    return { places: reading.places, keys: reading.keys, error: { at: error.at, message: error.message } };
   }
+}
+
+/** A name as a part of a JSON pointer. */
+export function escaped(name) {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+/** The name that a part of a JSON pointer stands for. */
+export function unescaped(part) {
+  return part.replaceAll("~1", "/").replaceAll("~0", "~");
 }
 
 /** The place of a pointer's value, or of its closest parent if it is missing: `[from, to]`. */
@@ -87,9 +97,12 @@ function members(reading, pointer, depth) {
   }
   do {
     skip(reading, SPACE);
+    const from = reading.at;
     const name = string(reading);
+    const member = `${pointer}/${escaped(name)}`;
+    reading.keys.set(member, [from, reading.at]);
     expect(reading, ":");
-    value(reading, `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`, depth + 1);
+    value(reading, member, depth + 1);
   } while (taken(reading, ","));
   expect(reading, "}");
 }

@@ -1,5 +1,7 @@
 /** The problems of a refused reconfiguration, by the task and the part of its form that they are about. */
 
+import { unescaped } from "../../../json-positions.js";
+
 const OF_STATE = "undeclared-state";
 
 /**
@@ -21,8 +23,4 @@ export function placed(errors, document) {
 function taskOf(which, code, tasks) {
   const isNamed = code === OF_STATE || code === "no-host" || tasks[which] === undefined;
   return isNamed ? tasks.find((each) => each.id === which)?.id : tasks[which].id;
-}
-
-function unescaped(token) {
-  return token.replaceAll("~1", "/").replaceAll("~0", "~");
 }

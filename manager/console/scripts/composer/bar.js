@@ -1,0 +1,84 @@
+/** The bar above the canvas: the document's name, how it begins, drafts and templates, undo and redo. */
+
+import { element, field, replace } from "../dom.js";
+import { time } from "../format.js";
+
+const STARTS = [["latest", "from now on"], ["earliest", "from the earliest events that are kept"]];
+
+/**
+ * The bar.
+ * @param {object} options `isOperator` and `isReplacement`
+ * @param {object} on `name(text)`, `query()` after another tenant or start, `open(name, text)` of a file, `draft(draft)`,
+ *   `forget(draft)`, `template(template)`, `fresh()`, and those of the buttons: `undo`, `redo`, `arrange`, `fit`,
+ *   `closer` and `farther`
+ */
+export function bar({ isOperator, isReplacement }, on) {
+  const name = element("input", { autocomplete: "off", maxlength: 200 });
+  const tenant = isOperator && !isReplacement
+    ? element("input", { name: "tenant", autocomplete: "off", required: true, maxlength: 63 }) : null;
+  const start = isReplacement ? null : element("select", { name: "start" }, STARTS.map(([value, words]) => element("option", { value }, words)));
+  const file = element("input", { type: "file", name: "file", accept: ".json,application/json" });
+  const begin = element("select", {});
+  const drafts = element("div", {});
+  const [undo, redo] = [button("Undo", on.undo), button("Redo", on.redo)];
+  let offered = [];
+
+  name.addEventListener("input", () => on.name(name.value));
+  tenant?.addEventListener("input", on.query);
+  start?.addEventListener("change", on.query);
+  file.addEventListener("change", async function readFile() {
+    const [chosen] = file.files;
+    if (chosen) {
+      on.open(chosen.name.replace(/\.json$/i, ""), await chosen.text());
+      file.value = "";
+    }
+  });
+  begin.addEventListener("change", function open() {
+    const chosen = offered[Number(begin.value)];
+    begin.value = "";
+    if (chosen) {
+      on.template(chosen);
+    }
+  });
+
+  const node = element("div", { class: "composer-bar" },
+    element("div", { class: "toolbar" }, field("Name of the dataflow", name), tenant && field("Tenant", tenant), start && field("Start", start)),
+    element("details", {}, element("summary", {}, "Begin with a template, a draft or a file"),
+      element("div", { class: "toolbar" },
+        field("Template", begin), field("From a file", file), button("Begin anew", on.fresh)), drafts));
+  const tools = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Canvas" },
+    undo, redo, button("Lay out", on.arrange), button("Show all", on.fit), button("Closer", on.closer), button("Farther", on.farther));
+
+  return {
+    node, tools,
+    get query() {
+      return { tenant: tenant?.value.trim(), start: start?.value };
+    },
+    get needsTenant() { return tenant !== null && tenant.value.trim() === ""; },
+    /** Bring it up to date with a composition. */
+    show({ document: drawn, canUndo, canRedo }) {
+      if (name.value !== drawn.name) {
+        name.value = drawn.name;
+      }
+      [undo.disabled, redo.disabled] = [!canUndo, !canRedo];
+    },
+    /** Offer templates. */
+    offer(templates) {
+      offered = templates;
+      replace(begin, element("option", { value: "" }, "Choose…"), templates.map((each, at) => element("option", { value: at }, each.name)));
+    },
+    /** Show the drafts. */
+    list(kept) {
+      replace(drafts, kept.length === 0 ? element("p", { class: "faint" }, "Drafts are kept in this browser by name while you compose.")
+        : element("ul", { class: "plain", "aria-label": "Drafts in this browser" }, kept.map((draft) => element("li", {},
+          button(draft.name, () => on.draft(draft)), ` ${time(draft.saved)} `,
+          element("button", {
+            class: "button small", type: "button", "aria-label": `Forget the draft ${draft.name}`, on: { click: () => on.forget(draft) },
+          }, "Forget")))));
+    },
+  };
+}
+
+function button(words, click) {
+  return element("button", { class: "button small", type: "button", on: { click: () => click() } }, words);
+}

@@ -1,0 +1,214 @@
+/** The composer: a dataflow is drawn, or written as JSON, and submitted; what runs already shows while it is drawn. */
+
+import { api, newKey, Problem, Unreachable } from "../api.js";
+import { bar } from "../composer/bar.js";
+import { composerCanvas } from "../composer/canvas.js";
+import { composition } from "../composer/composition.js";
+import { EMPTY } from "../composer/document.js";
+import { draftsOf } from "../composer/drafts.js";
+import { editing } from "../composer/editing.js";
+import { editor } from "../composer/editor.js";
+import { explainer, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
+import { historyOf, KEYS } from "../composer/keyboard.js";
+import { palette } from "../composer/palette.js";
+import { doneOf, previewOf } from "../composer/preview.js";
+import { fixButton, problemList, problemsIn } from "../composer/problem-list.js";
+import { taskForm } from "../composer/task-form.js";
+import { templates, textOf } from "../composer/templates.js";
+import { element, problem, replace } from "../dom.js";
+import { set } from "../composer/json-edits.js";
+import { styled } from "../styles.js";
+
+export function title({ id }) {
+  return id === undefined ? "Compose a dataflow" : `Compose a replacement of ${id}`;
+}
+
+/** Show the page; with the id of a dataflow, what is submitted replaces its document. */
+export async function show(main, { parameters, session, signal, say }) {
+  const path = parameters.id === undefined ? null : `/v1/dataflows/${encodeURIComponent(parameters.id)}`;
+  const [types, sources, replaced] = await Promise.all([
+    api.pages("/v1/task-types", { signal }), api.pages("/v1/sources", { signal, most: 1000 }),
+    path === null ? null : api.get(path, { signal }), styled("composer"),
+  ]);
+  const known = new Map(types.map((type) => [type.name, type]));
+  const typeOf = (name) => known.get(name);
+  const drafts = draftsOf(session.kind === "operator" ? "operator" : session.tenant);
+  const composing = composition(replaced === null ? EMPTY : textOf(replaced), { typeOf, shown });
+  const places = { alert: element("div", { role: "alert" }), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
+  const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
+  const standing = element("p", { class: "faint", role: "status" });
+  // What the service said last, and of which text; one idempotency key for each attempt to submit it.
+  let explained = { text: null, answer: null, key: null };
+
+  const top = bar({ isOperator: session.kind === "operator", isReplacement: replaced !== null }, {
+    name: (name) => composing.isDrawn && composing.edit(set(composing.text, "/name", name), { group: "name" }),
+    query: () => ask(),
+    open: (_, text) => open(text),
+    draft: ({ text, places: kept }) => open(text, kept),
+    forget: (draft) => drafts.forget(draft.name) || top.list(drafts.all()),
+    template: async (template) => tried(async () => open(await template.open())),
+    fresh: () => open(EMPTY),
+    undo: () => composing.undo(), redo: () => composing.redo(), arrange: () => composing.arrange(),
+    fit: () => canvas.fit(), closer: () => canvas.closer(1), farther: () => canvas.closer(-1),
+  });
+  const hands = editing(composing, { alert: places.alert, say, focusTask: () => form.focus(), searchTypes: () => types_.focus(), draw: () => draw() });
+  const canvas = composerCanvas({ on: hands.on, signal });
+  hands.use(canvas);
+  const types_ = palette(types, { add: hands.add, drop: hands.drop });
+  const text = editor({
+    typed: (typed) => composing.edit(typed, { byHand: true, group: "typing" }),
+    undo: () => composing.undo(), redo: () => composing.redo(),
+  });
+  const form = taskForm(composing, { typeOf, sources }, {
+    connect: hands.connect, removed: () => canvas.node.querySelector("[tabindex='0']")?.focus(),
+    problemsOf: (id) => (new Map(problemsByTask(composing.document, current())).get(id) ?? [])
+      .map((each) => ({ ...each, action: fixButton(each, composing.text, fix) })),
+  });
+  const service = explainer({ signal, on: { asked, answered, failed } });
+
+  function open(made, kept = new Map()) {
+    canvas.reset();
+    composing.open(made);
+    if (kept.size > 0) {
+      composing.edit(made, { places: kept });
+    }
+  }
+
+  function current() {
+    return explained.text === composing.text ? explained.answer : null;
+  }
+
+  /** Bring everything up to date after a change. */
+  function shown({ byHand = false, bySelection = false } = {}) {
+    if (!byHand && !bySelection) {
+      text.set(composing.text);
+    }
+    if (!bySelection) {
+      submitting.disabled = true;
+      replace(places.result);
+      replace(places.preview);
+      ask();
+      keep();
+    }
+    draw();
+  }
+
+  function ask() {
+    submitting.disabled = true;
+    if (top.needsTenant) {
+      service.stop();
+      standing.textContent = "Name the tenant that it is for.";
+    } else if (composing.document.tasks.length > 0 || !composing.isDrawn) {
+      standing.textContent = "";
+      service.explain(composing.text, replaced === null ? top.query : { tenant: session.kind === "operator" ? replaced.tenant : undefined, start: replaced.start });
+    }
+  }
+
+  function draw() {
+    // While the service is asked, the last answer stays in sight.
+    const answer = explained.answer;
+    const states = statesOf(composing.document, answer);
+    canvas.show({
+      document: composing.document, places: composing.places, heights: composing.heights, ports: composing.ports,
+      selection: composing.selection, stream: composing.stream, states, wrong: wrongStreams(current()), begun: hands.begun(),
+    });
+    top.show(composing);
+    const [chosen] = composing.selection;
+    form.show(states.get(chosen) ?? { kind: "open", more: "" });
+    const problems = composing.document.tasks.length === 0 && composing.isDrawn ? [] : problemsIn(composing.text, current());
+    text.mark(problems);
+    replace(places.problems, problemList(problems, composing.text, { go: ({ from, to }) => text.go([from, to]), fix }));
+  }
+
+  function fix(edit) {
+    composing.edit(edit(composing.text));
+  }
+
+  function asked() {
+    standing.textContent = "Asking what runs…";
+  }
+
+  function answered(of, answer) {
+    explained = { text: of, answer, key: newKey() };
+    composing.learn(new Map(answer.tasks.map((task) => [task.id, task])));
+    const isGood = answer.problems.length === 0;
+    submitting.disabled = !isGood;
+    standing.textContent = isGood
+      ? `Ready to submit: ${answer.reused.length} of ${composing.document.tasks.length} tasks run already.`
+      : `${answer.problems.length === 1 ? "1 problem" : `${answer.problems.length} problems`} to solve.`;
+    replace(places.alert);
+    replace(places.preview, previewOf(answer, composing.document));
+    draw();
+  }
+
+  function failed(of, error) {
+    explained = { text: of, answer: null, key: null };
+    standing.textContent = "";
+    if (error.status !== 401) {
+      replace(places.alert, problem(error));
+    }
+    draw();
+  }
+
+  function submit() {
+    const { text: sent, key } = explained;
+    submitting.disabled = true;
+    return tried(async function send() {
+      const answer = path === null
+        ? await api.post("/v1/dataflows", sent, { query: top.query, headers: { "Idempotency-Key": key }, signal })
+        : await api.put(path, sent, { signal });
+      replace(places.result, doneOf(answer));
+      say(path === null ? "Submitted." : `Submitted revision ${answer.revision}.`);
+      explained = { ...explained, key: newKey() };
+      drafts.forget(composing.document.name);
+      top.list(drafts.all());
+      places.result.querySelector("a").focus();
+    });
+  }
+
+  async function tried(act) {
+    try {
+      replace(places.alert);
+      await act();
+    } catch (error) {
+      if (signal.aborted || error.status === 401) {
+        return;
+      }
+      // If it may have been done, it can be sent again with the same key.
+      submitting.disabled = !(error instanceof Unreachable || (error instanceof Problem && (error.isTransient || error.status >= 500)));
+      replace(places.alert, problem(error));
+    }
+  }
+
+  function keep() {
+    const { document: drawn } = composing;
+    if (replaced === null && drawn.tasks.length > 0 && composing.canUndo) {
+      drafts.keep(drawn.name || "unnamed", { text: composing.text, places: composing.places });
+      top.list(drafts.all());
+    }
+  }
+
+  main.addEventListener("keydown", function undo(event) {
+    const step = historyOf(event);
+    if (step !== null && !event.target.closest?.("input, textarea, [contenteditable]")) {
+      event.preventDefault();
+      composing[step]();
+    }
+  }, { signal });
+  hands.listenToClipboard(signal);
+
+  replace(main, element("h1", {}, title(parameters)), top.node, places.alert,
+    element("div", { class: "composer" },
+      types_.node,
+      element("div", { class: "composer-middle" }, top.tools, canvas.node, canvas.hint, form.node),
+      element("div", { class: "composer-text-side" }, text.node,
+        element("div", { class: "toolbar" }, submitting, standing), places.result, places.problems)),
+    places.preview,
+    element("details", {}, element("summary", {}, "Keys"), element("dl", { class: "facts" }, KEYS.map(([keys, does]) => [
+      element("dt", {}, element("kbd", {}, keys)), element("dd", {}, does)]))));
+  top.list(drafts.all());
+  text.set(composing.text);
+  shown({ bySelection: true });
+  ask();
+  templates(signal).then((offered) => top.offer(offered), () => top.offer([]));
+}
