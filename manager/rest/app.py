@@ -45,7 +45,6 @@ _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".json": "application/schema+json",
     ".svg": "image/svg+xml",
 }
 _POLICY = (
@@ -91,7 +90,7 @@ def _sent(request: Request, name: str) -> Response:
     known = {sent.strip().removeprefix("W/") for sent in request.headers.get("if-none-match", "").split(",")}
     if tag in known:
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[Path(name).suffix], headers=headers)
+    return Response(content, media_type=_TYPES.get(Path(name).suffix, "application/schema+json"), headers=headers)
 
 
 @cache

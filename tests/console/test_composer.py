@@ -1,28 +1,76 @@
 """The composer: dataflows drawn by mouse and by keyboard, with the document beside the canvas."""
 
 import json
+import re
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
+from manager.rest import examples
+from manager.use_case import Caller, Paging
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = pytest.mark.chromium
+README: dict[str, Any] = {
+    "version": 1,
+    "name": "drawn",
+    "tasks": [
+        {"id": "street", "type": "source", "config": {"source": "city:street"}},
+        {"id": "plausible", "type": "range_filter", "config": {"min": -12.5, "max": 43.1, "field": "temperature"}},
+        {
+            "id": "average",
+            "type": "block_window_average",
+            "config": {"field": "temperature", "by": ["sensor"], "window": 5},
+        },
+        {"id": "averages", "type": "output"},
+    ],
+    "streams": [
+        {"from": "street", "to": "plausible"},
+        {"from": "plausible", "to": "average"},
+        {"from": "average", "to": "averages"},
+    ],
+}
+"""The dataflow of the README."""
+
+
+@pytest.fixture
+def composer(console_service: ConsoleService, page_for: PageFor) -> Page:
+    """The composer of ann, with an empty document."""
+    return opened(page_for, console_service.keys["ann"])
+
+
+def opened(page_for: PageFor, key: str, at: str = "#/compose", **options: Any) -> Page:
+    """A composer with everything loaded."""
+    page = page_for(key, at, viewport={"width": 1500, "height": 1000}, **options)
+    expect(page.locator(".cm-content")).to_be_visible()
+    return page
 
 
 def written(page: Page) -> dict[str, Any]:
     """The document beside the canvas."""
-    found: dict[str, Any] = json.loads(page.get_by_label("Document").input_value())
+    found: dict[str, Any] = json.loads("\n".join(page.locator(".cm-line").all_inner_texts()))
     return found
 
 
-def task(page: Page, id_: str) -> Locator:
-    return page.locator(f'[data-task="{id_}"]')
+def write(page: Page, document: dict[str, Any] | str) -> None:
+    """Replace the document by hand."""
+    text = document if isinstance(document, str) else json.dumps(document, indent=1)
+    page.get_by_label("Document").fill(text)
 
 
-def port(page: Page, id_: str, side: str) -> Locator:
-    return task(page, id_).locator(f'[data-side="{side}"] .port-dot')
+def canvas(page: Page) -> Locator:
+    return page.get_by_role("listbox", name="Tasks on the canvas")
+
+
+def task(page: Page, name: str) -> Locator:
+    return page.locator(f'[data-task="{name}"]')
+
+
+def port(page: Page, name: str, side: str) -> Locator:
+    return task(page, name).locator(f'[data-side="{side}"] .port-dot')
 
 
 def middle(found: Locator) -> tuple[float, float]:
@@ -39,24 +87,509 @@ def drag(page: Page, begin: tuple[float, float], end: tuple[float, float]) -> No
     page.mouse.up()
 
 
-def test_scratch(console_service: ConsoleService, page_for: PageFor) -> None:
-    page = page_for(console_service.keys["ann"], "#/compose", viewport={"width": 1400, "height": 900})
-    expect(page.locator("main h1")).to_be_visible()
-    page.screenshot(path="/tmp/s9/c0.png", full_page=True)
-    canvas = page.get_by_role("listbox", name="Tasks on the canvas")
-    x, y = middle(canvas)
-    for at, name in enumerate(("source", "range_filter", "block_window_average", "output")):
-        page.get_by_label("Search the task types").fill(name)
-        item = page.locator(".palette-item").first
-        drag(page, middle(item), (x - 240 + 160 * at, y - 150 + 90 * at))
-    page.screenshot(path="/tmp/s9/c1.png")
-    for left, right in (("source", "range_filter"), ("range_filter", "block_window_average")):
-        drag(page, middle(port(page, left, "output")), middle(port(page, right, "input")))
-    task(page, "source").click()
+def connect(page: Page, left: str, right: str) -> None:
+    drag(page, middle(port(page, left, "output")), middle(port(page, right, "input")))
+
+
+def searched(page: Page, name: str) -> Locator:
+    """The type of that name, once it was searched in the palette."""
+    page.get_by_label("Search the task types").fill(name)
+    return page.locator(".palette-item").first
+
+
+def ann(service: ConsoleService) -> Caller:
+    return service.service.administration.caller(service.keys["ann"])
+
+
+def submitted(service: ConsoleService, name: str) -> list[str]:
+    """The ids of ann's dataflows with a name."""
+    return [each.id for each in service.service.dataflows.page(ann(service), Paging(), name=name).items]
+
+
+def submit(page: Page) -> None:
+    page.get_by_role("button", name="Submit").click()
+
+
+def ready(page: Page) -> Locator:
+    return page.get_by_text("Ready to submit")
+
+
+def test_a_dataflow_is_drawn_with_the_mouse(console_service: ConsoleService, composer: Page) -> None:
+    """Types are dragged, ports connected, forms filled; what runs already lights up; it is submitted as it was drawn."""
+    page = composer
+    x, y = middle(canvas(page))
+    names = {"source": "street", "range_filter": "plausible", "block_window_average": "average", "output": "averages"}
+    for at, (type_, name) in enumerate(names.items()):
+        drag(page, middle(searched(page, type_)), (x - 220 + 130 * at, y - 180 + 100 * at))
+        form = page.get_by_role("region", name="The selected task")
+        expect(form.get_by_role("heading", level=2)).to_contain_text(type_)
+        page.get_by_label("Id", exact=True).fill(name)
+        page.get_by_label("Id", exact=True).press("Tab")
+    connect(page, "street", "plausible")
+    connect(page, "plausible", "average")
+    # A click on each port does as well as a drag.
+    port(page, "average", "output").click()
+    port(page, "averages", "input").click()
+    task(page, "street").click()
     page.get_by_label("source", exact=True).fill("city:street")
-    page.wait_for_timeout(1500)
-    page.screenshot(path="/tmp/s9/c2.png", full_page=True)
-    task(page, "range_filter").click()
-    page.wait_for_timeout(300)
-    page.screenshot(path="/tmp/s9/c3.png", full_page=True)
-    print(page.get_by_label("Document").input_value())
+    expect(task(page, "street")).to_have_class(re.compile("runs"))
+    expect(form).to_contain_text("Its events have sensor (string), temperature (float).")
+    task(page, "plausible").click()
+    expect(form).to_contain_text("Events arrive with sensor (string), temperature (float).")
+    offers = form.get_by_label("field", exact=True)
+    listed = page.evaluate("(at) => [...at.list.options].map((each) => each.value)", offers.element_handle())
+    assert ["sensor", "temperature"] == listed
+    for name, value in (("min", "-12.5"), ("max", "43.1"), ("field", "temperature")):
+        form.get_by_label(name, exact=True).fill(value)
+    expect(task(page, "plausible")).to_have_accessible_name(
+        "plausible, range_filter, runs already; it costs nothing more"
+    )
+    task(page, "average").click()
+    form.get_by_label("field", exact=True).fill("temperature")
+    form.get_by_role("button", name="sensor").click()
+    form.get_by_label("window", exact=True).fill("5")
+    page.get_by_label("Name of the dataflow").fill("drawn")
+    expect(ready(page)).to_contain_text("2 of 4 tasks run already")
+    expect(task(page, "average")).to_have_accessible_name(re.compile("starts new, with 0.* cores"))
+    assert README == written(page)
+    expect(page.locator(".card").filter(has_text="Tasks reused").locator(".figure")).to_have_text("2 of 4")
+    submit(page)
+    page.get_by_role("link", name="drawn").click()
+    expect(page.locator("main h1")).to_have_text("drawn")
+    (made,) = submitted(console_service, "drawn")
+    assert README == console_service.service.dataflows.get(ann(console_service), made).document
+
+
+def test_a_dataflow_is_composed_by_keyboard(console_service: ConsoleService, composer: Page) -> None:
+    """Add, connect, configure, move, remove, copy, paste, undo and redo, without a mouse."""
+    page, keys = composer, composer.keyboard
+    canvas(page).focus()
+    for type_ in ("source", "range_filter", "output"):
+        keys.press("a")
+        keys.type(type_)
+        keys.press("Enter")
+        expect(task(page, type_)).to_be_focused()
+    keys.press("ArrowLeft")
+    keys.press("ArrowLeft")
+    expect(task(page, "source")).to_be_focused()
+    for left, right in (("source", "range_filter"), ("range_filter", "output")):
+        keys.press("c")
+        keys.press("ArrowRight")
+        keys.press("Enter")
+        expect(task(page, right)).to_be_focused()
+        assert {"from": left, "to": right} in written(page)["streams"]
+    keys.press("ArrowLeft")
+    expect(task(page, "range_filter")).to_have_class(re.compile("selected"))
+    keys.press("Enter")
+    expect(page.get_by_label("min", exact=True)).to_be_focused()
+    keys.type("1")
+    keys.press("Tab")
+    keys.type("2")
+    keys.press("Tab")
+    keys.type("temperature")
+    assert {"min": 1, "max": 2, "field": "temperature"} == written(page)["tasks"][1]["config"]
+    task(page, "range_filter").focus()
+    keys.press("Control+c")
+    keys.press("Control+v")
+    expect(task(page, "range_filter-2")).to_be_focused()
+    assert written(page)["tasks"][1]["config"] == written(page)["tasks"][3]["config"]
+    box = task(page, "range_filter-2").bounding_box()
+    keys.press("Shift+ArrowDown")
+    after = task(page, "range_filter-2").bounding_box()
+    assert box is not None
+    assert after is not None
+    assert after["y"] > box["y"]
+    keys.press("Delete")
+    expect(task(page, "range_filter-2")).to_have_count(0)
+    whole = written(page)
+    keys.press("Control+a")
+    keys.press("Delete")
+    assert ([], []) == (written(page)["tasks"], written(page)["streams"])
+    keys.press("Control+z")
+    assert whole == written(page)
+    keys.press("Control+Shift+z")
+    assert [] == written(page)["tasks"]
+    keys.press("Control+z")
+    page.get_by_label("Name of the dataflow").fill("by keyboard")
+    task(page, "source").focus()
+    keys.press("Enter")
+    keys.type("city:street")
+    expect(ready(page)).to_be_visible()
+    page.get_by_role("button", name="Submit").focus()
+    keys.press("Enter")
+    expect(page.get_by_role("link", name="by keyboard")).to_be_focused()
+    assert 1 == len(submitted(console_service, "by keyboard"))
+
+
+def test_the_document_and_the_canvas_are_always_the_same(composer: Page) -> None:
+    """What is typed is drawn as soon as it is JSON; meanwhile the canvas stays, and takes no edits."""
+    page = composer
+    write(page, README)
+    expect(page.locator("[data-task]")).to_have_count(4)
+    expect(page.locator("[data-stream]")).to_have_count(3)
+    write(page, json.dumps(README)[:-1])
+    expect(page.get_by_text("This is not JSON")).to_be_visible()
+    expect(page.locator("[data-task]")).to_have_count(4)
+    task(page, "plausible").click()
+    page.keyboard.press("Delete")
+    expect(page.get_by_role("alert").filter(has_text="not JSON at the moment")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    assert README == written(page)
+    task(page, "plausible").click()
+    page.keyboard.press("Delete")
+    left = README | {
+        "tasks": [each for each in README["tasks"] if each["id"] != "plausible"],
+        "streams": README["streams"][2:],
+    }
+    assert left == written(page)
+
+
+WORDS = {"id": "words", "type": "project", "config": {"computed": {"temperature": "sensor"}}}
+"""A task whose events have a temperature that is a text."""
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "why"),
+    [
+        ("average", "plausible", "plausible already leads to average; a dataflow has no cycles."),
+        ("street", "plausible", "There is such a stream from street to plausible already."),
+        (
+            "words",
+            "average",
+            "average reads the field temperature as float or integer, and in these events it is string.",
+        ),
+    ],
+)
+def test_a_wrong_stream_is_refused_with_why(composer: Page, left: str, right: str, why: str) -> None:
+    """At once, and the document stays as it is."""
+    page = composer
+    streams = [*README["streams"], {"from": "street", "to": "words"}]
+    document = README | {"tasks": [*README["tasks"], WORDS], "streams": streams}
+    write(page, document)
+    expect(page.get_by_text("1 problem to solve.")).to_be_visible()
+    connect(page, left, right)
+    expect(page.get_by_role("alert")).to_contain_text(why)
+    assert document == written(page)
+    # Without a mouse it is refused in the same way.
+    task(page, left).click()
+    page.get_by_label("Lead a stream to").select_option(right)
+    page.get_by_role("button", name="Connect", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text(why)
+
+
+def test_problems_are_shown_at_tasks_fields_and_lines(composer: Page) -> None:
+    """Each with its remedy, which a button does where that is mechanical."""
+    page = composer
+    wrong = json.loads(json.dumps(README).replace('"range_filter"', '"range_fliter"').replace('"window"', '"windwo"'))
+    wrong["streams"].append(wrong["streams"][0])
+    wrong["tasks"][0]["config"]["source"] = "city:stret"
+    write(page, wrong)
+    problems = page.get_by_role("region", name="4 problems")
+    expect(problems.get_by_role("listitem")).to_have_count(4)
+    first = problems.get_by_role("listitem").filter(has_text="range_fliter").first
+    expect(first).to_contain_text("/tasks/1/type")
+    expect(first).to_contain_text("did you mean 'range_filter'?")
+    line = next(at for at, each in enumerate(json.dumps(wrong, indent=1).splitlines(), 1) if "range_fliter" in each)
+    expect(first.get_by_role("button").first).to_have_text(f"Line {line}, column 12")
+    expect(task(page, "plausible")).to_have_class(re.compile("invalid"))
+    task(page, "average").click()
+    form = page.get_by_role("region", name="The selected task")
+    form.get_by_role("button", name="Use window").click()
+    for name in ("Use range_filter", "Use city:street", "Remove the stream"):
+        problems = page.get_by_role("region", name=re.compile("problem"))
+        problems.get_by_role("button", name=name).click()
+        expect(problems.get_by_role("button", name=name)).to_have_count(0)
+    expect(ready(page)).to_be_visible()
+    assert README == written(page)
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        ('{\n  "version": 1,\n  "name": nonsense\n}', "Line 3, column 11"),
+        ('{"version": 1', "Line 1, column 14"),
+        ('{\n  "a": [1, 2,\n  ]\n}', "Line 3, column 3"),
+        ("{} {}", "Line 1, column 4"),
+        ("", "Line 1, column 1"),
+    ],
+)
+def test_a_syntax_error_is_shown_at_its_place(composer: Page, document: str, where: str) -> None:
+    """Without a request."""
+    asked: list[Request] = []
+    composer.on("request", lambda request: asked.append(request) if "explain" in request.url else None)
+    write(composer, document)
+    problem = composer.get_by_role("region", name="1 problem").get_by_role("listitem")
+    expect(problem).to_contain_text("This is not JSON")
+    expect(problem.get_by_role("button")).to_have_text(where)
+    problem.get_by_role("button").click()
+    expect(composer.get_by_label("Document")).to_be_focused()
+    expect(composer.get_by_role("button", name="Submit")).to_be_disabled()
+    assert [] == asked
+
+
+def test_only_an_explained_document_can_be_submitted(composer: Page) -> None:
+    """A changed one must be explained again, which happens by itself."""
+    page = composer
+    write(page, README | {"name": "changed"})
+    expect(page.get_by_role("button", name="Submit")).to_be_enabled()
+    held: list[Route] = []
+    page.route("**/v1/explain?*", lambda route: held.append(route))  # noqa: PLW0108 - it gets an attribute
+    page.get_by_label("Name of the dataflow").fill("changed again")
+    expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+    expect(page.get_by_role("heading", name="Preview")).to_have_count(0)
+
+
+def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same(
+    console_service: ConsoleService, composer: Page
+) -> None:
+    """An attempt has one idempotency key, so the dataflow exists once; the next attempt has another."""
+    page = composer
+    keys: list[str] = []
+    lost = [True]
+
+    def lose_the_first_answer(route: Route) -> None:
+        if route.request.method == "POST":
+            keys.append(route.request.headers["idempotency-key"])
+            if lost:
+                lost.clear()
+                route.fetch()
+                route.abort()
+                return
+        route.continue_()
+
+    page.route("**/v1/dataflows*", lose_the_first_answer)
+    write(page, README | {"name": "sent twice"})
+    expect(ready(page)).to_be_visible()
+    submit(page)
+    expect(page.get_by_role("alert").filter(has_text="The service cannot be reached").first).to_be_visible()
+    submit(page)
+    expect(page.get_by_role("heading", name="Submitted")).to_be_visible()
+    assert 1 == len(submitted(console_service, "sent twice"))
+    write(page, README | {"name": "sent later"})
+    expect(ready(page)).to_be_visible()
+    submit(page)
+    expect(page.get_by_role("link", name="sent later")).to_be_visible()
+    assert (3, 2, keys[0]) == (len(keys), len(set(keys)), keys[1])
+
+
+def test_an_operator_names_a_tenant_and_opens_a_file(
+    console_service: ConsoleService, page_for: PageFor, tmp_path: Path
+) -> None:
+    """The file is drawn, and the start is the chosen one."""
+    page = opened(page_for, console_service.keys["operator"])
+    file = tmp_path / "dataflow.json"
+    file.write_text(json.dumps(README | {"name": "from a file"}))
+    page.get_by_text("Begin with a template").click()
+    page.get_by_label("From a file").set_input_files(file)
+    expect(task(page, "plausible")).to_be_visible()
+    expect(page.get_by_text("Name the tenant")).to_be_visible()
+    page.get_by_label("Tenant").fill("nobody")
+    expect(page.get_by_role("alert").filter(has_text="Not found")).to_be_visible()
+    page.get_by_label("Tenant").fill("ann")
+    page.get_by_label("Start").select_option("earliest")
+    expect(ready(page)).to_contain_text("0 of 4")
+    submit(page)
+    expect(page.get_by_role("link", name="from a file")).to_be_visible()
+    (made,) = submitted(console_service, "from a file")
+    assert "earliest" == console_service.service.dataflows.get(ann(console_service), made).start
+
+
+def test_a_running_dataflow_is_replaced(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Its page leads to the composer, which has its document; what is submitted is the next revision of it."""
+    raw = json.dumps(README | {"name": "to replace"}).encode()
+    made = console_service.service.dataflows.submit(ann(console_service), raw).id
+    page = page_for(console_service.keys["ann"], f"#/dataflows/{made}")
+    page.get_by_role("link", name="Replace…").click()
+    expect(page.locator(".cm-content")).to_be_visible()
+    expect(page.get_by_text("4 of 4 tasks run already")).to_be_visible()
+    assert f"#/compose/{made}" in page.url
+    assert README["tasks"] == written(page)["tasks"]
+    task(page, "average").click()
+    page.get_by_label("window", exact=True).fill("7")
+    expect(page.get_by_text("2 of 4 tasks run already")).to_be_visible()
+    page.get_by_role("button", name="Replace", exact=True).click()
+    expect(page.get_by_role("link", name="to replace")).to_be_visible()
+    shown = console_service.service.dataflows.get(ann(console_service), made)
+    assert (2, 7) == (shown.revision, shown.document["tasks"][2]["config"]["window"])
+
+
+def test_what_the_canvas_does_not_draw_stays_as_it_is_written(composer: Page) -> None:
+    """Policies, points and large numbers among them, down to the last space."""
+    page = composer
+    kept = '"policy": {"throughput":   0.80, "big": 12345678901234567890},\n  "points": [ ],'
+    tasks = ", ".join(json.dumps(each) for each in README["tasks"])
+    streams = ", ".join(json.dumps(each) for each in README["streams"])
+    write(page, f'{{"version": 1, "name": "kept",\n  {kept}\n  "tasks": [{tasks}],\n  "streams": [{streams}]}}')
+    task(page, "average").click()
+    page.keyboard.press("Delete")
+    expect(task(page, "average")).to_have_count(0)
+    assert kept in "\n".join(page.locator(".cm-line").all_inner_texts())
+
+
+def test_drafts_and_templates_are_opened(console_service: ConsoleService, page_for: PageFor, composer: Page) -> None:
+    """A draft comes back after a reload, for whoever drew it alone; every dataflow of one's own is a template."""
+    page = composer
+    write(page, README | {"name": "half done"})
+    task(page, "street").click()
+    page.keyboard.press("Shift+ArrowDown")
+    page.reload()
+    page.get_by_text("Begin with a template").click()
+    page.get_by_role("button", name="half done", exact=True).click()
+    expect(page.locator("[data-task]")).to_have_count(4)
+    expect(page.locator(".cm-content")).to_be_visible()
+    assert "half done" == written(page)["name"]
+    label = page.get_by_label("Template").locator("option").filter(has_text=console_service.places["running"])
+    page.get_by_label("Template").select_option(label.inner_text())
+    expect(page.get_by_label("Name of the dataflow")).to_have_value(examples.DOCUMENT["name"])
+    answer = page.context.request.post("/v1/session", data={"key": console_service.keys["bob"]})
+    assert answer.ok
+    page.reload()
+    page.get_by_text("Begin with a template").click()
+    expect(page.locator("#who")).to_have_text("bob")
+    expect(page.get_by_text("Drafts are kept in this browser")).to_be_visible()
+    kept = page.evaluate("() => JSON.stringify({...localStorage})")
+    assert [False, False] == [console_service.keys[who] in kept for who in ("ann", "bob")]
+
+
+def test_the_document_completes_itself(composer: Page) -> None:
+    """Fields by the schema of the document and of the task's type, types, sources, ids, and fields that arrive."""
+    page, keys = composer, composer.keyboard
+    write(page, README)
+    expect(ready(page)).to_be_visible()
+    text = page.get_by_label("Document")
+    options = page.locator(".cm-tooltip-autocomplete [role=option]")
+    for before, typed, offered in (
+        ('"config": {"min": -12.5, "max": 43.1, "field": "temperature"', ', "out', "outside"),
+        ('"type": "range_filter"', ', "fre', "fresh"),
+        ('"config": {"source": ', '"ci', "city:street"),
+        ('"streams": [', '{"from": "pl', "plausible"),
+    ):
+        write(page, json.dumps(README).replace(before, before + "@", 1))
+        text.press("Control+Home")
+        at = json.dumps(README).replace(before, before + "@", 1).index("@")
+        for _ in range(at + 1):
+            keys.press("ArrowRight")
+        keys.press("Backspace")
+        keys.type(typed)
+        expect(options.filter(has_text=offered).first).to_be_visible()
+        keys.press("Escape")
+
+
+def test_without_the_richer_editor_a_text_area_does(console_service: ConsoleService, page_for: PageFor) -> None:
+    """If it cannot be loaded."""
+    page = page_for(None)
+    page.context.request.post("/v1/session", data={"key": console_service.keys["ann"]})
+    page.route("**/vendor/codemirror.js", lambda route: route.fulfill(content_type="text/javascript", body=""))
+    page.goto("/#/compose")
+    page.reload()
+    area = page.get_by_label("Document")
+    area.fill(json.dumps(README))
+    expect(ready(page)).to_be_visible()
+    task(page, "plausible").click()
+    page.keyboard.press("Delete")
+    assert 3 == len(json.loads(area.input_value())["tasks"])
+    area.press("Control+z")
+    assert README == json.loads(area.input_value())
+
+
+EDITS = """
+async ([text, edits]) => {
+  const made = await import("/console/scripts/composer/document.js");
+  const steps = {
+    add: ([task]) => (now) => made.withTask(now, task),
+    remove: ([ids]) => (now) => made.withoutTasks(now, new Set(ids)),
+    rename: ([id, other]) => (now) => made.withId(now, id, other),
+    config: ([id, config]) => (now) => made.withConfig(now, id, config),
+    connect: ([stream]) => (now) => made.withStream(now, stream),
+    disconnect: ([at]) => (now) => made.withoutStream(now, at),
+  };
+  return edits.map(([name, ...given]) => (text = steps[name](given)(text)));
+}
+"""
+
+
+def test_a_sequence_of_edits_makes_the_document_that_it_says(page_for: PageFor) -> None:
+    """However it was written before: compared, edit by edit, with the same edits of plain values."""
+    page = page_for(None)
+    random = Random(0)
+    for layout in ({"indent": None}, {"indent": 2}, {"indent": 1}, {"separators": (",", ":")}):
+        document = README | {"extra": {"at": [1, {"b": 2}]}}
+        expected, edits = [], []
+        for number in range(60):
+            edit = drawn_edit(random, document, number)
+            document = edited(document, edit)
+            edits.append(edit)
+            expected.append(document)
+        texts = page.evaluate(EDITS, [json.dumps(README | {"extra": {"at": [1, {"b": 2}]}}, **layout), edits])
+        assert expected == [json.loads(text) for text in texts]
+
+
+def drawn_edit(random: Random, document: dict[str, Any], number: int) -> list[Any]:
+    """An edit that the canvas could make of a document."""
+    ids = [each["id"] for each in document["tasks"]]
+    possible: list[list[Any]] = [["add", {"id": f't"{number}', "type": "noop"}]]
+    if ids:
+        config = {name: random.choice([1, None, "x", [1, 2], {"y": {}}]) for name in random.sample("ab~/", 2)}
+        one, other = random.choice(ids), random.choice(ids)
+        possible += [["remove", random.sample(ids, 1)], ["rename", one, f"r{number}"], ["config", one, config]]
+        possible += [["config", one, {}], ["connect", {"from": one, "to": other, "to_port": "in"}]] * 2
+    if document["streams"]:
+        possible.append(["disconnect", random.randrange(len(document["streams"]))])
+    return random.choice(possible)
+
+
+def edited(document: dict[str, Any], edit: list[Any]) -> dict[str, Any]:
+    """The document after an edit."""
+    tasks, streams = document["tasks"], document["streams"]
+    match edit:
+        case ["add", new]:
+            tasks = [*tasks, new]
+        case ["remove", ids]:
+            tasks = [each for each in tasks if each["id"] not in ids]
+            streams = [each for each in streams if each["from"] not in ids and each["to"] not in ids]
+        case ["rename", id_, other]:
+            tasks = [each | {"id": other} if each["id"] == id_ else each for each in tasks]
+            ends = ("from", "to")
+            streams = [each | {end: other for end in ends if each[end] == id_} for each in streams]
+        case ["config", id_, config]:
+            plain = [{name: value for name, value in each.items() if name != "config"} for each in tasks]
+            tasks = [
+                (each | {"config": config} if config else bare) if each["id"] == id_ else each
+                for each, bare in zip(tasks, plain, strict=True)
+            ]
+        case ["connect", stream]:
+            streams = [*streams, stream]
+        case ["disconnect", at]:
+            streams = [*streams[:at], *streams[at + 1 :]]
+    return document | {"tasks": tasks, "streams": streams}
+
+
+def test_history_undoes_and_redoes(page_for: PageFor) -> None:
+    """Edits of one group that follow each other are one step; after a new edit nothing is left to redo."""
+    page = page_for(None)
+    found = page.evaluate(
+        """async () => {
+          const { begun, changed, undone, redone } = await import("/console/scripts/composer/history.js");
+          let history = changed(begun("a"), "b", { now: 0 });
+          history = changed(history, "c", { group: "typing", now: 5000 });
+          history = changed(history, "d", { group: "typing", now: 5100 });
+          const back = undone(history);
+          const fork = changed(back, "e", { now: 9000 });
+          return [history, back, undone(undone(back)), redone(back), redone(fork)].map((each) => each.present);
+        }"""
+    )
+    assert ["d", "b", "a", "d", "e"] == found
+
+
+def test_the_composer_opens_fast(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Within 300 kB, without what is loaded once it is there."""
+    page = page_for(None)
+    page.context.request.post("/v1/session", data={"key": console_service.keys["ann"]})
+    sizes: dict[str, int] = {}
+    late = re.compile(r"vendor/|rich-editor|completion\.js|schema\.json|/v1/dataflows")
+    page.on("response", lambda answer: sizes.update({answer.url: len(answer.body()) if answer.ok else 0}))
+    page.goto("/#/compose")
+    page.reload()
+    expect(page.locator(".cm-content")).to_be_visible()
+    first = {url: size for url, size in sizes.items() if not late.search(url)}
+    assert 100_000 < sum(first.values()) < 300_000, first

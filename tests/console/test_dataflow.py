@@ -18,7 +18,7 @@ from manager.store.dead_letters import Letter, keep
 from manager.use_case import Caller
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.managers import OPERATOR, caller
+from tests.manager.managers import caller
 from tests.manager.memory_outputs import connecting, output
 from tests.twins.memory_broker import MemoryBroker
 
@@ -209,31 +209,6 @@ def test_dead_letters_of_one_cause_are_deleted_together(console_service: Console
     expect(groups).to_have_count(0)
 
 
-def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Only an explained text can be submitted; errors are shown at their place."""
-    dataflow = _submitted(console_service)
-    page = _opened(console_service, page_for, dataflow)
-    page.get_by_role("button", name="Replace…").click()
-    text = page.get_by_role("textbox", name="Document")
-    expect(text).to_be_focused()
-    swap = page.get_by_role("button", name="Replace", exact=True)
-    expect(swap).to_be_disabled()
-    text.fill(json.dumps(EDITED | {"tasks": [*EDITED["tasks"], {"id": "x", "type": "range_fliter"}]}))
-    page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_role("alert").filter(has_text="range_filter")).to_be_visible()
-    expect(swap).to_be_disabled()
-    text.fill(json.dumps(examples.DOCUMENT | {"name": "as it was"}))
-    page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_text("4 tasks already run")).to_be_visible()
-    text.press("Space")
-    expect(swap).to_be_disabled()
-    page.get_by_role("button", name="Explain").click()
-    swap.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("as it was")
-    expect(page.get_by_role("status").filter(has_text="Submitted revision 2.")).to_be_attached()
-    assert 2 == console_service.service.dataflows.get(OPERATOR, dataflow).revision
-
-
 def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageFor) -> None:
     """The dialog lists the tasks that stop and counts those that others keep; it does nothing without confirmation."""
     dataflow = _submitted(console_service, fresh=True)
@@ -249,7 +224,7 @@ def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageF
     dialog.get_by_label("After processing what its sources have sent so far").check()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("draining", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Replace…")).to_have_count(0)
+    expect(page.get_by_role("link", name="Replace…")).to_have_count(0)
     page.get_by_role("button", name="Remove…").click()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("removed", exact=True)).to_be_visible()
@@ -300,7 +275,7 @@ def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageF
     at = f"#/dataflows/{console_service.places['running']}"
     page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
     expect(page.get_by_role("button", name="Watch averages")).to_be_visible()
-    page.get_by_role("button", name="Replace…").click()
+    expect(page.get_by_role("link", name="Replace…")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     controls = "[...document.querySelectorAll('button, input, select, textarea')]"
     unnamed = f"{controls}.filter((each) => !each.labels?.length && !each.textContent && !each.ariaLabel).length"

@@ -19,7 +19,7 @@ from tests.manager.rest.fake_service import THEN
 pytestmark = pytest.mark.chromium
 HOSTILE = '<img src=x onerror="window.harmed = 1"><script>window.harmed = 1</script> \u202egnp.exe {{7*7}} \']\u200f'
 HOSTILE_TASK = "<img src=x onerror=harmed=1>\u202e"
-PAGES = ("", "dataflows", "submit", "modules", "graph", "jobs", "operations", "savings", "bills")
+PAGES = ("", "dataflows", "compose", "modules", "graph", "jobs", "operations", "savings", "bills")
 NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href], summary")].filter((each) =>
     !(each.labels?.length || each.getAttribute("aria-label") || each.getAttribute("aria-labelledby")
       || each.textContent.trim() || each.title)).map((each) => each.outerHTML)"""
@@ -53,7 +53,7 @@ def test_every_page_fits_a_narrow_screen_and_names_its_controls(
 
 def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleService, page_for: PageFor) -> None:
     """First the link past the navigation, then the navigation, then the page, each with a visible focus."""
-    page = page_for(console_service.keys["ann"], "#/submit")
+    page = page_for(console_service.keys["ann"], "#/compose")
     shown(page)
     page.locator(".brand").focus()
     page.keyboard.press("Shift+Tab")
@@ -61,20 +61,20 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.get_by_label("Document")).to_be_focused()
+    expect(page.get_by_label("Name of the dataflow")).to_be_focused()
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
-    for label in ("From a file", "Start"):
-        page.keyboard.press("Tab")
-        expect(page.get_by_label(label)).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Explain")).to_be_focused()
+    expect(page.get_by_label("Start")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Search the task types")).to_be_focused()
     page.evaluate("document.querySelector('.skip').focus()")
     order = []
     for _ in range(10):
         page.keyboard.press("Tab")
         order.append(page.evaluate("() => document.activeElement.textContent.trim()"))
-    pages = ["Overview", "Dataflows", "Sources", "Submit", "Modules", "Operations", "Savings", "Bills"]
+    pages = ["Overview", "Dataflows", "Sources", "Compose", "Modules", "Operations", "Savings", "Bills"]
     assert ["Braid", *pages, "Sign out"] == order
 
 
@@ -82,9 +82,9 @@ def test_a_page_has_a_title_and_takes_the_focus(console_service: ConsoleService,
     """The focus is at its beginning, where a screen reader continues."""
     page = page_for(console_service.keys["ann"])
     shown(page)
-    page.get_by_role("link", name="Submit", exact=True).click()
+    page.get_by_role("link", name="Compose", exact=True).click()
     expect(page.locator("main")).to_be_focused()
-    expect(page).to_have_title("Submit a dataflow · Braid")
+    expect(page).to_have_title("Compose a dataflow · Braid")
     page.go_back()
     expect(page).to_have_title("Overview · Braid")
     for at, heading in (("#/nothing", "Page not found"), ("#/jobs", "This page is for operators")):
@@ -129,13 +129,13 @@ def sign_in(page: Page, key: str) -> None:
 @pytest.mark.parametrize("who", ["ann", "operator"])
 def test_signing_in_opens_the_requested_page(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
     """Only operators see the links to their pages, and the browser does not store the key."""
-    page = page_for(None, "#/submit")
+    page = page_for(None, "#/compose")
     sign_in(page, console_service.keys[who])
-    expect(page.get_by_role("heading", name="Submit a dataflow")).to_be_visible()
+    expect(page.get_by_role("heading", name="Compose a dataflow")).to_be_visible()
     expect(page.locator("#who")).to_have_text(who)
     linked = page.get_by_role("navigation").get_by_role("link").all_inner_texts()
     assert (FOR_OPERATORS if who == "operator" else []) == [word for word in linked if word in FOR_OPERATORS]
-    assert ("Submit", "Submit a dataflow · Braid") == (
+    assert ("Compose", "Compose a dataflow · Braid") == (
         page.locator('nav [aria-current="page"]').inner_text(),
         page.title(),
     )
@@ -164,8 +164,9 @@ def test_the_end_of_a_session_leads_to_signing_in_and_back(
     operator = service.administration.caller(console_service.keys["operator"])
     key = service.administration.make_key(operator, KeyForm(tenant="ann"))
     # That page asks for nothing by itself, which would lead to signing in before the link is clicked.
-    page = page_for(key.key, "#/submit")
+    page = page_for(key.key, "#/compose")
     expect(page.get_by_label("Document")).to_be_visible()
+    page.wait_for_load_state("networkidle")
     if why == "revoked":
         service.administration.revoke_key(operator, key.id)
     else:
@@ -180,7 +181,7 @@ def test_the_end_of_a_session_leads_to_signing_in_and_back(
 
 def test_signing_out_forgets_the_session(console_service: ConsoleService, page_for: PageFor) -> None:
     """In the browser and in the service; the data is gone, even after a reload."""
-    page = page_for(console_service.keys["ann"], "#/submit")
+    page = page_for(console_service.keys["ann"], "#/compose")
     expect(page.get_by_label("Document")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API key")).to_be_visible()

@@ -63,13 +63,17 @@ export function composerCanvas({ on, signal }) {
         refusals: model.begun === null ? null : model.begun.refusals.get(task.id) ?? new Map(),
       });
     }));
-    const { begun } = model;
-    const from = begun === null ? null : portAt(boxOf(begun.from), model.ports.get(begun.from)?.outputs, begun.from_port, true);
-    replace(above, from !== null && pointer !== null ? pendingFigure(from, [pointer.x, pointer.y]) : null);
+    showPending();
     place();
     if (focused !== null) {
       focus(focused);
     }
+  }
+
+  function showPending() {
+    const { begun } = model;
+    const from = begun === null ? null : portAt(boxOf(begun.from), model.ports.get(begun.from)?.outputs, begun.from_port, true);
+    replace(above, from !== null && pointer !== null ? pendingFigure(from, [pointer.x, pointer.y]) : null);
   }
 
   function place() {
@@ -130,7 +134,7 @@ export function composerCanvas({ on, signal }) {
     point: function point(event) {
       if (model.begun !== null) {
         pointer = pointOf(event);
-        show();
+        showPending();
       }
     },
     isBegun: () => model.begun !== null,

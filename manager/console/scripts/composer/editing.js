@@ -22,7 +22,7 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
   let begun = null;
 
   function refuse(reason) {
-    replace(alert, element("p", { class: "composer-refusal" }, reason));
+    replace(alert, element("p", { class: "composer-refusal", role: "alert" }, reason));
     return false;
   }
 
@@ -151,7 +151,8 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
     const near = [...ids].filter(([old]) => shift.get(old) && taskOf(before, old));
     if (near.length > 0) {
       const places = new Map(composing.places);
-      near.forEach(([old, id]) => places.set(id, roomAt(shift.get(old), composing.heights.get(id), without(places, id), composing.heights)));
+      near.forEach(([, id]) => places.delete(id));
+      near.forEach(([old, id]) => places.set(id, roomAt(shift.get(old), composing.heights.get(id), places, composing.heights)));
       composing.edit(composing.text, { places, group: "paste" });
     }
     composing.select(ids.values());
@@ -248,6 +249,3 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
   };
 }
 
-function without(map, key) {
-  return new Map([...map].filter(([each]) => each !== key));
-}

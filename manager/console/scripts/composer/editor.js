@@ -60,7 +60,8 @@ export function editor(on) {
       made.set(area.value);
       rich = made;
       area.replaceWith(made.node);
-      node.querySelector("label").removeAttribute("for");
+      // A label reaches no further than to its own tree; the richer editor has its own.
+      node.querySelector("label").replaceWith(element("span", { class: "label" }, "Document"));
       if (hadFocus) {
         made.go(area.selectionStart, area.selectionStart);
       }

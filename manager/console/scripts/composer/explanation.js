@@ -92,7 +92,7 @@ function stateOf(task, problems) {
     return { kind: "runs", words, more: `${words}; it costs nothing more` };
   }
   if (task?.runs === false) {
-    const words = `starts new · ${cores(task.cores)} cores`;
+    const words = `new · ${cores(task.cores)} cores`;
     return { kind: "starts", words, more: `starts new, with ${cores(task.cores)} cores (estimate)` };
   }
   const words = problems.length > 0 ? "waits for a stream" : "";

@@ -8,7 +8,7 @@ import { fixOf } from "./fixes.js";
 export function problemsIn(text, answer) {
   const { places, error } = read(text);
   if (error !== null) {
-    return [{ from: error.at, to: error.at + 1, message: `This is not JSON: ${error.message}.`, remedy: "", pointer: "", code: "not-json" }];
+    return [{ from: error.at, to: Math.min(error.at + 1, text.length), message: `This is not JSON: ${error.message}.`, remedy: "", pointer: "", code: "not-json" }];
   }
   return (answer?.problems ?? []).map(function place(problem) {
     const [from, to] = placeOf(places, problem.pointer);

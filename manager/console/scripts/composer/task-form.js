@@ -41,12 +41,13 @@ export function taskForm(composing, { typeOf, sources }, on) {
     replace(shown.state, state.kind === "invalid" ? null : state.more);
     shown.state.className = `composer-state ${state.kind}`;
     showProblems(id, shown);
+    replace(shown.fields, type?.inputs?.length === 0 ? sourceOf(task) : arrivals(arriving));
     replace(shown.streams, streamsOf(id));
   }
 
   function made(task, type, arriving) {
     const state = element("p", {});
-    const streams = element("div", {});
+    const [streams, fields] = [element("div", {}), element("div", {})];
     const wrong = element("div", { class: "wrong" });
     const id = element("input", { id: "composed-id", value: task.id, autocomplete: "off", spellcheck: "false" });
     const wrongId = element("div", { class: "wrong", role: "status" });
@@ -76,12 +77,12 @@ export function taskForm(composing, { typeOf, sources }, on) {
       element("h2", {}, named(task.id), " ", element("code", { class: "faint" }, String(task.type ?? ""))),
       type === undefined ? element("p", { class: "faint" }, "The form of this type is not known; edit its config as JSON.")
         : element("p", {}, prose(type.summary)),
-      state, wrong, naming, form?.node, type?.inputs?.length === 0 ? sourceOf(task) : arrivals(arriving),
+      state, wrong, naming, form?.node, fields,
       element("div", { class: "field" }, element("label", {}, fresh, " Start it and all below anew, instead of sharing")),
       streams,
       element("button", { class: "button small danger", type: "button", on: { click: () => removeTask(task.id) } }, "Remove the task"));
     form?.node.querySelectorAll("input, select, textarea").forEach((control, at) => (control.id = idOf(control, at)));
-    return { form, state, streams, wrong };
+    return { form, state, streams, fields, wrong };
   }
 
   /** An id that stays the same when the form is made anew, for the focus; labels and hints follow it. */
@@ -173,7 +174,9 @@ export function taskForm(composing, { typeOf, sources }, on) {
 
   /** Go to the first field that needs something, else to the first. */
   function focus() {
-    (node.querySelector('[aria-invalid="true"]') ?? node.querySelector(".config input, .config select, .config textarea, input"))?.focus();
+    const first = ['[aria-invalid="true"]', ".config :is(input, select, textarea)", "input"]
+      .map((selector) => node.querySelector(selector)).find((control) => control !== null);
+    first?.focus();
   }
 
   return { node, show, focus };

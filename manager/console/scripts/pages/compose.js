@@ -19,6 +19,9 @@ import { element, problem, replace } from "../dom.js";
 import { set } from "../composer/json-edits.js";
 import { styled } from "../styles.js";
 
+/** The most characters by which a key changes a text: with a closing bracket, two. */
+const KEY = 2;
+
 export function title({ id }) {
   return id === undefined ? "Compose a dataflow" : `Compose a replacement of ${id}`;
 }
@@ -34,7 +37,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const typeOf = (name) => known.get(name);
   const drafts = draftsOf(session.kind === "operator" ? "operator" : session.tenant);
   const composing = composition(replaced === null ? EMPTY : textOf(replaced), { typeOf, shown });
-  const places = { alert: element("div", { role: "alert" }), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
+  const places = { alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
@@ -55,10 +58,12 @@ export async function show(main, { parameters, session, signal, say }) {
   const canvas = composerCanvas({ on: hands.on, signal });
   hands.use(canvas);
   const types_ = palette(types, { add: hands.add, drop: hands.drop });
-  const text = editor({
-    typed: (typed) => composing.edit(typed, { byHand: true, group: "typing" }),
+  const onText = {
+    // Keys are undone together, and what is pasted alone.
+    typed: (typed) => composing.edit(typed, { byHand: true, group: Math.abs(typed.length - composing.text.length) <= KEY ? "typing" : null }),
     undo: () => composing.undo(), redo: () => composing.redo(),
-  });
+  };
+  const text = editor(onText);
   const form = taskForm(composing, { typeOf, sources }, {
     connect: hands.connect, removed: () => canvas.node.querySelector("[tabindex='0']")?.focus(),
     problemsOf: (id) => (new Map(problemsByTask(composing.document, current())).get(id) ?? [])
@@ -210,5 +215,20 @@ export async function show(main, { parameters, session, signal, say }) {
   text.set(composing.text);
   shown({ bySelection: true });
   ask();
+  enrich(text, onText, { types: known, sources, composing }, signal);
   templates(signal).then((offered) => top.offer(offered), () => top.offer([]));
+}
+
+/** Load the richer editor, and what it knows; the page works without. */
+async function enrich(text, on, known, signal) {
+  try {
+    const [{ richEditor }, schema] = await Promise.all([
+      import("../composer/rich-editor.js"), api.get("/console/dataflow.schema.json", { signal }),
+    ]);
+    if (!signal.aborted) {
+      text.enrich(richEditor(on, { ...known, schema }));
+    }
+  } catch {
+    // The text area stays.
+  }
 }

@@ -14,7 +14,6 @@ import { outputs } from "./dataflow/outputs.js";
 import { pipeline } from "./dataflow/pipeline.js";
 import { isChangeable, reconfiguration } from "./dataflow/reconfiguration.js";
 import { removal } from "./dataflow/removal.js";
-import { replacement } from "./dataflow/replacement.js";
 
 const PACE = 3;
 
@@ -38,7 +37,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const change = reconfiguration({ ...about, changed: look });
   const planned = pipeline({ ...about, changed: look });
   const sections = [adaptation({ ...about, changed: look }), outputs(about), costs(about), deadLetters(about, first), operations(about)];
-  const actions = [removal({ ...about, changed: look }), replacement({ ...about, changed: look })];
+  const actions = [removal({ ...about, changed: look }), replacement(first.id)];
   const written = new Map();
 
   /** Make a part of the page anew if its data has changed. */
@@ -92,6 +91,18 @@ function facts(dataflow, isOperator) {
   return element("dl", { class: "facts" }, rows.filter(Boolean).map(([term, text]) => [
     element("dt", {}, term), element("dd", {}, text),
   ]));
+}
+
+/** The way to the composer, where its document is replaced. */
+function replacement(id) {
+  const buttons = element("div", {});
+  const link = element("a", { class: "button", href: `#/compose/${encodeURIComponent(id)}` }, "Replace…");
+
+  function update({ state }) {
+    refresh(buttons, ["removed", "draining"].includes(state) ? null : link);
+  }
+
+  return { update, buttons, node: null };
 }
 
 /** How much of it is shared, in a sentence. */
