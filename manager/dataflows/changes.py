@@ -212,10 +212,10 @@ class DataflowChanges(_DocumentChanges):
             readable = Readable(tenant, sources)
             drawn = outline(raw, dataflow="explained", tenant=tenant, catalogue=self._catalogue, sources=readable)
             with self._committer.looking() as state:
-                if state.sources is sources:
-                    seen = state.snapshot()
-                    break
-        return preview_draft(seen, drawn, confined(drawn.sound, seen, start))
+                if state.sources is not sources:
+                    continue
+                seen = state.snapshot()
+            return preview_draft(seen, drawn, confined(drawn.sound, seen, start))
 
     @contextmanager
     def _changing(

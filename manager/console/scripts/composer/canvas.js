@@ -30,6 +30,7 @@ export function composerCanvas({ on, signal }) {
   let view = null;
   let model = null;
   let [shift, pointer] = [null, null];
+  const figures = { streams: new Map(), tasks: new Map() };
 
   function sizeOf() {
     return { width: Math.max(1, drawing.clientWidth), height: Math.max(1, drawing.clientHeight) };
@@ -43,30 +44,34 @@ export function composerCanvas({ on, signal }) {
 
   /** Draw; `model` has the composition's parts, `states`, `wrong` streams, and the stream that is begun with its `refusals`. */
   function show(given = model) {
+    const wasEmpty = model === null || model.document.tasks.length === 0;
     model = given;
     const focused = tasks.contains(document.activeElement) ? document.activeElement.dataset.task : null;
     const ids = model.document.tasks.map((task) => task.id);
     const stop = [...model.selection].at(-1) ?? ids[0];
-    view ??= ids.length > 0 ? framed() : { x: MARGIN, y: MARGIN, scale: 1 };
+    view = view === null || (wasEmpty && ids.length > 1) ? framed() : view;
     empty.hidden = ids.length > 0;
     drawing.setAttribute("tabindex", ids.length > 0 ? "-1" : "0");
-    replace(lines, model.document.streams.map(function line(stream) {
-      return streamFigure(stream, {
-        from: boxOf(stream.from), to: boxOf(stream.to), ports: model.ports, ends: endsOf(stream, model.ports),
-        isSelected: stream.at === model.stream, isWrong: model.wrong.has(stream.at),
-      });
+    renew(lines, figures.streams, model.document.streams.map(function line(stream) {
+      const [from, to] = [model.ports.get(stream.from)?.outputs, model.ports.get(stream.to)?.inputs];
+      const ends = endsOf(stream, model.ports);
+      const begin = portAt(boxOf(stream.from), from, ends.left, true);
+      const end = portAt(boxOf(stream.to), to, ends.right, false);
+      const look = { isSelected: stream.at === model.stream, isWrong: model.wrong.has(stream.at) };
+      return { id: stream.at, key: [stream, begin, end, look], make: () => streamFigure(stream, begin, end, look) };
     }));
-    replace(tasks, model.document.tasks.map(function figure(task) {
-      return taskFigure(task, {
-        box: boxOf(task.id), ports: model.ports.get(task.id), state: model.states.get(task.id),
+    renew(tasks, figures.tasks, model.document.tasks.map(function figure(task) {
+      const refusals = model.begun === null ? null : model.begun.refusals.get(task.id) ?? new Map();
+      const look = {
+        box: boxOf(task.id), ports: model.ports.get(task.id), state: model.states.get(task.id), refusals,
         isSelected: model.selection.has(task.id), isFocusable: task.id === stop,
-        refusals: model.begun === null ? null : model.begun.refusals.get(task.id) ?? new Map(),
-      });
+      };
+      return { id: task.id, key: [task.type, look, refusals && [...refusals]], make: () => taskFigure(task, look) };
     }));
     showPending();
     place();
-    if (focused !== null) {
-      focus(focused);
+    if (focused !== null && !tasks.contains(document.activeElement)) {
+      (figureOf(focused) ?? figureOf(stop) ?? drawing).focus({ preventScroll: true });
     }
   }
 
@@ -151,6 +156,29 @@ export function composerCanvas({ on, signal }) {
     centre: () => pointAt(view, middle({ x: 0, y: 0, ...sizeOf() })),
     forget: () => (pointer = null),
   };
+}
+
+/** Make the figures anew that look different by now, `{id, key, make()}`, and leave the others as they are. */
+function renew(group, known, wanted) {
+  const ids = new Set(wanted.map(({ id }) => id));
+  for (const [id, { node }] of known) {
+    if (!ids.has(id)) {
+      node.remove();
+      known.delete(id);
+    }
+  }
+  for (const { id, key, make } of wanted) {
+    const [before, text] = [known.get(id), JSON.stringify(key)];
+    if (before?.text !== text) {
+      const node = make();
+      if (before === undefined) {
+        group.append(node);
+      } else {
+        before.node.replaceWith(node);
+      }
+      known.set(id, { text, node });
+    }
+  }
 }
 
 function padded({ x, y, width, height }) {

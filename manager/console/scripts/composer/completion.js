@@ -68,7 +68,7 @@ function valuesAt(place, text, known) {
     return choices.map((choice) => ({ value: choice }));
   }
   if (inner === "source" && types.get(siblings.get("type"))?.inputs?.length === 0) {
-    return sources.map((source) => ({ value: source.name, note: Object.keys(source.schema).join(", ") }));
+    return sources.map((source) => ({ value: source.name, note: Object.keys(source.schema).sort().join(", ") }));
   }
   return about?.type !== "string" || about.pattern ? [] : arriving(composing.previews.get(siblings.get("id")));
 }

@@ -44,7 +44,7 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
   function addAt(type, wanted) {
     const id = freshId(composing.document, type.name.slice(type.name.indexOf(":") + 1));
     const height = heightOf(type);
-    const at = wanted === null ? besideSelected(height) : { x: wanted.x - WIDTH / 2, y: wanted.y - height / 2 };
+    const at = wanted === null ? besideSelected() : { x: wanted.x - WIDTH / 2, y: wanted.y - height / 2 };
     const places = new Map([...composing.places, [id, roomAt(at, height, composing.places, composing.heights)]]);
     if (edit((text) => withTask(text, { id, type: type.name }), { places })) {
       composing.select([id]);
@@ -54,13 +54,9 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
   }
 
   function besideSelected() {
-    const [id] = [...composing.selection].slice(-1);
-    const place = id === undefined ? null : composing.places.get(id);
-    if (place) {
-      return { x: place.x + WIDTH + BESIDE, y: place.y };
-    }
-    const last = [...composing.places.values()].sort((one, other) => one.x - other.x).at(-1);
-    return last === undefined ? { x: 0, y: 0 } : { x: last.x + WIDTH + BESIDE, y: last.y };
+    const place = composing.places.get([...composing.selection].at(-1))
+      ?? [...composing.places.values()].sort((one, other) => one.x - other.x).at(-1);
+    return place === undefined ? { x: 0, y: 0 } : { x: place.x + WIDTH + BESIDE, y: place.y };
   }
 
   /** Lead a stream, whose ports are named, from a task to another. */

@@ -58,11 +58,11 @@ const LOOSE = new Set(["fruitless-task", "unreached-task", "unfed-port"]);
  */
 export function statesOf(document, answer) {
   const known = new Map((answer?.tasks ?? []).map((task) => [task.id, task]));
-  const wrong = new Map(problemsByTask(document, answer).filter(([id]) => id !== null));
+  const wrong = problemsByTask(document, answer);
   return new Map(document.tasks.map((task) => [task.id, stateOf(known.get(task.id), wrong.get(task.id) ?? [])]));
 }
 
-/** The problems by task, `[id, problems]`; those of no task under null. */
+/** The problems of each task by its id; those of no task under null. */
 export function problemsByTask({ tasks }, answer) {
   const ids = new Map(tasks.map((task) => [String(task.at), task.id]));
   const grouped = new Map();
@@ -71,7 +71,7 @@ export function problemsByTask({ tasks }, answer) {
     const id = list === "tasks" ? ids.get(at) ?? null : null;
     grouped.set(id, [...(grouped.get(id) ?? []), problem]);
   }
-  return [...grouped];
+  return grouped;
 }
 
 /** The places of the streams that have a problem. */
@@ -79,6 +79,9 @@ export function wrongStreams(answer) {
   return new Set((answer?.problems ?? []).map((problem) => problem.pointer.split("/"))
     .filter(([, list, at]) => list === "streams" && at !== undefined).map(([, , at]) => Number(at)));
 }
+
+/** The state of a task of which nothing is known yet. */
+export const OPEN = { kind: "open", words: "", more: "not complete yet" };
 
 function stateOf(task, problems) {
   const real = problems.filter((each) => !LOOSE.has(each.code));
@@ -95,6 +98,6 @@ function stateOf(task, problems) {
     const words = `new · ${cores(task.cores)} cores`;
     return { kind: "starts", words, more: `starts new, with ${cores(task.cores)} cores (estimate)` };
   }
-  const words = problems.length > 0 ? "waits for a stream" : "";
-  return { kind: "open", words, more: words || "not complete yet" };
+  const words = "waits for a stream";
+  return problems.length > 0 ? { kind: "open", words, more: words } : OPEN;
 }

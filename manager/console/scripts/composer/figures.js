@@ -21,19 +21,18 @@ export function taskFigure(task, { box, ports, state, isSelected, isFocusable, r
   return svg("g", {
     class: `composed ${state.kind}${isSelected ? " selected" : ""}${closed ? " closed" : ""}`, role: "option",
     tabindex: isFocusable ? "0" : "-1", "aria-selected": String(isSelected), dataset: { task: task.id },
-    "aria-label": `${task.id}, ${typeName(task)}, ${state.more}`,
+    "aria-label": `${task.id} ${typeName(task)} ${state.more}`,
   },
-  svg("title", {}, `${task.id}: ${typeName(task)}, ${state.more}`),
-  svg("rect", { class: "composed-box", x, y, width, height, rx: 6 }),
-  line(20, task.id, "composed-id"), line(38, typeName(task)),
-  line(56, `${MARKS[state.kind]} ${state.words}`, "composed-how"),
-  sideOf(box, ports.inputs, false, refusals), sideOf(box, ports.outputs, true, null));
+  svg("g", { "aria-hidden": "true" },
+    svg("title", {}, `${task.id}: ${typeName(task)}, ${state.more}`),
+    svg("rect", { class: "composed-box", x, y, width, height, rx: 6 }),
+    line(20, task.id, "composed-id"), line(38, typeName(task)),
+    line(56, `${MARKS[state.kind]} ${state.words}`, "composed-how"),
+    sideOf(box, ports.inputs, false, refusals), sideOf(box, ports.outputs, true, null)));
 }
 
-/** A stream between two boxes; `look` has its `ends`, and whether it is selected or wrong. */
-export function streamFigure(stream, { from, to, ports, ends, isSelected, isWrong }) {
-  const begin = portAt(from, ports.get(stream.from)?.outputs, ends.left, true);
-  const end = portAt(to, ports.get(stream.to)?.inputs, ends.right, false);
+/** A stream between two points; `look` has whether it is selected or wrong. */
+export function streamFigure(stream, begin, end, { isSelected, isWrong }) {
   return svg("g", { class: `joined${isSelected ? " selected" : ""}${isWrong ? " invalid" : ""}`, dataset: { stream: stream.at } },
     svg("title", {}, `A stream from ${stream.from} to ${stream.to}`),
     svg("path", { class: "joined-touch", d: curve(begin, end) }),

@@ -4,7 +4,7 @@ import { configForm, problemOf } from "../config-form.js";
 import { element, field, named, prose, replace } from "../dom.js";
 import { unescaped } from "../json-positions.js";
 import { isSame } from "../merge-patch.js";
-import { endsOf, openPort } from "./connecting.js";
+import { endsOf, openPort, refusal } from "./connecting.js";
 import { idRefusal, taskOf, withConfig, withField, withId, withoutStream, withoutTasks } from "./document.js";
 
 /**
@@ -105,7 +105,7 @@ export function taskForm(composing, { typeOf, sources }, on) {
   function offering(type, arriving) {
     return function offered(name, about) {
       if (type.inputs?.length === 0 && name === "source") {
-        return sources.map((source) => ({ value: source.name, note: Object.keys(source.schema).join(", ") }));
+        return sources.map((source) => ({ value: source.name, note: Object.keys(source.schema).sort().join(", ") }));
       }
       return about.pattern ? [] : Object.entries(arriving ?? {}).map(([value, note]) => ({ value, note }));
     };
@@ -156,7 +156,11 @@ export function taskForm(composing, { typeOf, sources }, on) {
       (ports.get(task.id)?.inputs ?? ["in"]).map((port) => element("option", {
         value: JSON.stringify([task.id, port]),
       }, (ports.get(task.id)?.inputs ?? []).length > 1 ? `${task.id}, port ${port}` : task.id))));
-    const [first] = targets;
+    // First where it may lead.
+    const reason = ({ id: target }) => refusal(drawn, {
+      from: id, from_port: outputs[0], to: target, to_port: openPort(drawn, target, ports),
+    }, ports, composing.previews);
+    const first = targets.find((target) => reason(target) === "") ?? targets[0];
     to.value = JSON.stringify([first.id, openPort(drawn, first.id, ports) ?? "in"]);
     return element("div", { class: "toolbar" }, outputs.length > 1 ? from : null, to, element("button", {
       class: "button small", type: "button",
@@ -193,7 +197,7 @@ function arrivals(fields) {
 }
 
 function fieldList(words, fields) {
-  const names = Object.entries(fields);
+  const names = Object.entries(fields).sort();
   return element("p", { class: "faint" }, `${words} `, names.length === 0 ? "no fields." : names.map(([name, kind], at) => [
     at > 0 ? ", " : "", element("code", {}, name), ` (${kind})`,
   ]), names.length === 0 ? null : ".");

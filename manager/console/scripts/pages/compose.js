@@ -8,7 +8,7 @@ import { EMPTY } from "../composer/document.js";
 import { draftsOf } from "../composer/drafts.js";
 import { editing } from "../composer/editing.js";
 import { editor } from "../composer/editor.js";
-import { explainer, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
+import { explainer, OPEN, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
 import { historyOf, KEYS } from "../composer/keyboard.js";
 import { palette } from "../composer/palette.js";
 import { doneOf, previewOf } from "../composer/preview.js";
@@ -19,6 +19,8 @@ import { element, problem, replace } from "../dom.js";
 import { set } from "../composer/json-edits.js";
 import { styled } from "../styles.js";
 
+/** Milliseconds after an edit in which a draft is kept. */
+const KEEP = 500;
 /** The most characters by which a key changes a text: with a closing bracket, two. */
 const KEY = 2;
 
@@ -41,7 +43,8 @@ export async function show(main, { parameters, session, signal, say }) {
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
-  let explained = { text: null, answer: null, key: null };
+  let [last, keeping] = [composing.text, 0];
+  let explained = { text: null, answer: null, key: null, states: new Map(), problems: new Map() };
 
   const top = bar({ isOperator: session.kind === "operator", isReplacement: replaced !== null }, {
     name: (name) => composing.isDrawn && composing.edit(set(composing.text, "/name", name), { group: "name" }),
@@ -66,8 +69,8 @@ export async function show(main, { parameters, session, signal, say }) {
   const text = editor(onText);
   const form = taskForm(composing, { typeOf, sources }, {
     connect: hands.connect, removed: () => canvas.node.querySelector("[tabindex='0']")?.focus(),
-    problemsOf: (id) => (new Map(problemsByTask(composing.document, current())).get(id) ?? [])
-      .map((each) => ({ ...each, action: fixButton(each, composing.text, fix) })),
+    problemsOf: (id) => (explained.problems.get(id) ?? [])
+      .map((each) => ({ ...each, action: current() && fixButton(each, composing.text, fix) })),
   });
   const service = explainer({ signal, on: { asked, answered, failed } });
 
@@ -89,11 +92,13 @@ export async function show(main, { parameters, session, signal, say }) {
       text.set(composing.text);
     }
     if (!bySelection) {
-      submitting.disabled = true;
+      keepSoon();
+    }
+    if (composing.text !== last) {
+      last = composing.text;
       replace(places.result);
       replace(places.preview);
       ask();
-      keep();
     }
     draw();
   }
@@ -110,16 +115,15 @@ export async function show(main, { parameters, session, signal, say }) {
   }
 
   function draw() {
-    // While the service is asked, the last answer stays in sight.
-    const answer = explained.answer;
-    const states = statesOf(composing.document, answer);
+    // While the service is asked, what it said last of each task stays in sight.
+    const states = new Map(composing.document.tasks.map(({ id }) => [id, explained.states.get(id) ?? OPEN]));
     canvas.show({
       document: composing.document, places: composing.places, heights: composing.heights, ports: composing.ports,
       selection: composing.selection, stream: composing.stream, states, wrong: wrongStreams(current()), begun: hands.begun(),
     });
     top.show(composing);
     const [chosen] = composing.selection;
-    form.show(states.get(chosen) ?? { kind: "open", more: "" });
+    form.show(states.get(chosen) ?? OPEN);
     const problems = composing.document.tasks.length === 0 && composing.isDrawn ? [] : problemsIn(composing.text, current());
     text.mark(problems);
     replace(places.problems, problemList(problems, composing.text, { go: ({ from, to }) => text.go([from, to]), fix }));
@@ -134,7 +138,8 @@ export async function show(main, { parameters, session, signal, say }) {
   }
 
   function answered(of, answer) {
-    explained = { text: of, answer, key: newKey() };
+    const { document: drawn } = composing;
+    explained = { text: of, answer, key: newKey(), states: statesOf(drawn, answer), problems: problemsByTask(drawn, answer) };
     composing.learn(new Map(answer.tasks.map((task) => [task.id, task])));
     const isGood = answer.problems.length === 0;
     submitting.disabled = !isGood;
@@ -147,7 +152,7 @@ export async function show(main, { parameters, session, signal, say }) {
   }
 
   function failed(of, error) {
-    explained = { text: of, answer: null, key: null };
+    explained = { ...explained, text: of, answer: null, key: null };
     standing.textContent = "";
     if (error.status !== 401) {
       replace(places.alert, problem(error));
@@ -185,7 +190,13 @@ export async function show(main, { parameters, session, signal, say }) {
     }
   }
 
+  function keepSoon() {
+    window.clearTimeout(keeping);
+    keeping = window.setTimeout(keep, KEEP);
+  }
+
   function keep() {
+    window.clearTimeout(keeping);
     const { document: drawn } = composing;
     if (replaced === null && drawn.tasks.length > 0 && composing.canUndo) {
       drafts.keep(drawn.name || "unnamed", { text: composing.text, places: composing.places });
@@ -193,14 +204,16 @@ export async function show(main, { parameters, session, signal, say }) {
     }
   }
 
-  main.addEventListener("keydown", function undo(event) {
+  document.addEventListener("keydown", function undo(event) {
     const step = historyOf(event);
-    if (step !== null && !event.target.closest?.("input, textarea, [contenteditable]")) {
+    if (step !== null && !event.defaultPrevented && !event.target.closest("input, textarea, .composer-rich")) {
       event.preventDefault();
       composing[step]();
     }
   }, { signal });
   hands.listenToClipboard(signal);
+  signal.addEventListener("abort", keep);
+  window.addEventListener("pagehide", keep, { signal });
 
   replace(main, element("h1", {}, title(parameters)), top.node, places.alert,
     element("div", { class: "composer" },
