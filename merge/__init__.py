@@ -36,7 +36,6 @@ from merge.work import (
     Amount,
     Basis,
     MeasuredCosts,
-    TaskEstimate,
     Weighed,
     each_step,
     estimated,

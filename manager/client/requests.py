@@ -146,10 +146,8 @@ def submit(
     document: Document, *, tenant: str | None = None, idempotency_key: str | None = None, start: Start = Start.LATEST
 ) -> Request[SubmitAnswer]:
     """Submit a document, once even if it has to be sent again; operators name the tenant."""
-    headers = _once(idempotency_key)
-    return _request(
-        "POST", SubmitAnswer, "dataflows", body=document, headers=headers, tenant=tenant, start=_begin(start)
-    )
+    headers, begin = _once(idempotency_key), _begin(start)
+    return _request("POST", SubmitAnswer, "dataflows", body=document, headers=headers, tenant=tenant, start=begin)
 
 
 def submit_together(
@@ -160,18 +158,16 @@ def submit_together(
     start: Start = Start.LATEST,
 ) -> Request[BundleAnswer]:
     """Submit all documents or none, planned so that they share most; once even if they have to be sent again."""
-    headers, body = _once(idempotency_key), _bundle(documents)
-    path = ("dataflows", "bundle")
-    return _request("POST", BundleAnswer, *path, body=body, headers=headers, tenant=tenant, start=_begin(start))
+    headers, body, begin = _once(idempotency_key), _bundle(documents), _begin(start)
+    return _request("POST", BundleAnswer, "dataflows", "bundle", body=body, headers=headers, tenant=tenant, start=begin)
 
 
 def explain(
     document: Document, *, tenant: str | None = None, start: Start = Start.LATEST, draft: bool = False
 ) -> Request[ExplainAnswer]:
     """Preview a submission: what it would reuse, start and save. A draft is answered even if it has problems."""
-    return _request(
-        "POST", ExplainAnswer, "explain", body=document, tenant=tenant, start=_begin(start), draft=draft or None
-    )
+    begin, asked = _begin(start), draft or None
+    return _request("POST", ExplainAnswer, "explain", body=document, tenant=tenant, start=begin, draft=asked)
 
 
 def explain_together(

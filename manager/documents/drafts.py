@@ -13,7 +13,8 @@ from engine.plan import Plan
 from manager.answers.dataflows import FieldRead, InputPreview, TaskPreview
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied
-from merge import Explanation, Instance, TaskEstimate, explain
+from merge import Explanation, Instance, explain
+from merge.work import TaskEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,17 @@ def savings(page: Page) -> None:
     expect(page.get_by_role("img", name="Cores over time")).to_be_visible()
 
 
+def compose(page: Page) -> None:
+    page.goto("/#/compose")
+    page.get_by_label("Tenant").fill("ann")
+    page.get_by_text("Begin with a template").click()
+    page.get_by_label("Template").select_option(index=1)
+    page.get_by_text("Begin with a template").click()
+    expect(page.get_by_text("Ready to submit")).to_be_visible()
+    expect(page.locator(".cm-content")).to_be_visible()
+    page.locator("[data-task=average]").click()
+
+
 def reconfiguration(page: Page) -> None:
     page.goto("/#/dataflows")
     page.get_by_role("link", name="averages of plausible temperatures").first.click()
@@ -52,6 +63,7 @@ def reconfiguration(page: Page) -> None:
 
 
 SHOWN: dict[str, Callable[[Page], None]] = {
+    "compose": compose,
     "graph": graph,
     "overview": overview,
     "reconfiguration": reconfiguration,
