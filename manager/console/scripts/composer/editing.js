@@ -3,10 +3,9 @@
 import { element, replace } from "../dom.js";
 import { openPort, refusal, shortened } from "./connecting.js";
 import {
-  copied, copiedIn, freshId, taskOf, withCopies, withoutStream, withoutTasks, withStream, withTask,
+  copied, freshId, withCopies, withoutStream, withoutTasks, withStream, withTask,
 } from "./document.js";
 import { actionOf } from "./keyboard.js";
-import { printed } from "./json-edits.js";
 import { heightOf, neighbour, roomAt, WIDTH } from "./places.js";
 
 const STEP = 20;
@@ -132,35 +131,41 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
     }
   }
 
+  /** Add copied tasks, with the streams between them. */
   function paste(copy) {
-    const { document: before } = composing;
-    const shift = new Map(copy.tasks.map(({ id }) => [id, composing.places.get(id)]));
-    let ids;
-    const isDone = edit(function pasted(text) {
-      const made = withCopies(text, copy);
-      ids = made.ids;
-      return made.text;
-    });
-    if (!isDone) {
+    if (!edit((now) => now)) {
       return;
     }
-    const near = [...ids].filter(([old]) => shift.get(old) && taskOf(before, old));
-    if (near.length > 0) {
-      const places = new Map(composing.places);
-      near.forEach(([, id]) => places.delete(id));
-      near.forEach(([old, id]) => places.set(id, roomAt(shift.get(old), composing.heights.get(id), places, composing.heights)));
-      composing.edit(composing.text, { places, group: "paste" });
+    const { text, ids } = withCopies(composing.text, copy);
+    const places = new Map(composing.places);
+    const heights = new Map([...composing.heights]);
+    // Copies of what is on the canvas stand beside it, and others where there is room.
+    for (const [old, id] of ids) {
+      if (places.has(old)) {
+        heights.set(id, heights.get(old));
+        places.set(id, roomAt(places.get(old), heights.get(old), places, heights));
+      }
     }
+    edit(() => text, { places });
     composing.select(ids.values());
     look([...ids.values()].at(-1));
     say(`Pasted ${[...ids.values()].join(", ")}.`);
   }
 
+  /** Move tasks, which are selected then. */
+  function moveBy(ids, across, down, group = null) {
+    if ([...ids].some((id) => !composing.selection.has(id))) {
+      composing.select(ids);
+    }
+    composing.move(ids, across, down, group);
+    look([...ids].at(-1));
+  }
+
   const actions = {
     go: ({ direction }, id) => step(id, direction, choose),
     look: ({ direction }, id) => step(id, direction, look),
-    move: ({ direction: [across, down] }, id) => (composing.selection.size > 0 || composing.select([id]),
-      composing.move(composing.selection, across * STEP, down * STEP, "move")),
+    move: ({ direction: [across, down] }, id) =>
+      moveBy(composing.selection.has(id) ? composing.selection : new Set([id]), across * STEP, down * STEP, "move"),
     accept: (_, id) => (begun === null ? (composing.select([id]), focusTask()) : end(id)),
     toggle: (_, id) => choose(id, true),
     remove: removeSelected,
@@ -199,10 +204,6 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
     }
   }
 
-  function isOnCanvas() {
-    return canvas.node.contains(document.activeElement) && composing.selection.size > 0;
-  }
-
   return {
     connect,
     begun: () => begun,
@@ -219,29 +220,9 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
       chooseStream: (at) => (composing.selectStream(at), canvas.node.querySelector("svg").focus({ preventScroll: true })),
       clear: () => composing.select([]),
       configure: (id) => (composing.select([id]), focusTask()),
-      move: (ids, across, down) => (composing.move(ids, across, down), choose([...ids].at(-1), ids.size > 1 ? undefined : false)),
+      move: moveBy,
     },
-    /** Copy, cut and paste tasks as JSON, while the canvas has the focus. */
-    listenToClipboard(signal) {
-      for (const kind of ["copy", "cut"]) {
-        document.addEventListener(kind, function copy(event) {
-          if (isOnCanvas()) {
-            event.preventDefault();
-            event.clipboardData.setData("text/plain", printed(copied(composing.document, composing.selection)));
-            if (kind === "cut") {
-              removeSelected();
-            }
-          }
-        }, { signal });
-      }
-      document.addEventListener("paste", function pasted(event) {
-        const copy = canvas.node.contains(document.activeElement) ? copiedIn(event.clipboardData.getData("text/plain")) : null;
-        if (copy !== null) {
-          event.preventDefault();
-          paste(copy);
-        }
-      }, { signal });
-    },
+    remove: removeSelected,
+    paste,
   };
 }
-

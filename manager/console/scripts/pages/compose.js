@@ -3,12 +3,14 @@
 import { api, newKey, Problem, Unreachable } from "../api.js";
 import { bar } from "../composer/bar.js";
 import { composerCanvas } from "../composer/canvas.js";
+import { listenToClipboard } from "../composer/clipboard.js";
 import { composition } from "../composer/composition.js";
 import { EMPTY } from "../composer/document.js";
 import { draftsOf } from "../composer/drafts.js";
 import { editing } from "../composer/editing.js";
 import { editor } from "../composer/editor.js";
 import { explainer, OPEN, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
+import { set } from "../composer/json-edits.js";
 import { historyOf, KEYS } from "../composer/keyboard.js";
 import { palette } from "../composer/palette.js";
 import { doneOf, previewOf } from "../composer/preview.js";
@@ -16,7 +18,6 @@ import { fixButton, problemList, problemsIn } from "../composer/problem-list.js"
 import { taskForm } from "../composer/task-form.js";
 import { templates, textOf } from "../composer/templates.js";
 import { element, problem, replace } from "../dom.js";
-import { set } from "../composer/json-edits.js";
 import { styled } from "../styles.js";
 
 /** Milliseconds after an edit in which a draft is kept. */
@@ -57,10 +58,10 @@ export async function show(main, { parameters, session, signal, say }) {
     undo: () => composing.undo(), redo: () => composing.redo(), arrange: () => composing.arrange(),
     fit: () => canvas.fit(), closer: () => canvas.closer(1), farther: () => canvas.closer(-1),
   });
-  const hands = editing(composing, { alert: places.alert, say, focusTask: () => form.focus(), searchTypes: () => types_.focus(), draw: () => draw() });
+  const hands = editing(composing, { alert: places.alert, say, focusTask: () => form.focus(), searchTypes: () => chooser.focus(), draw: () => draw() });
   const canvas = composerCanvas({ on: hands.on, signal });
   hands.use(canvas);
-  const types_ = palette(types, { add: hands.add, drop: hands.drop });
+  const chooser = palette(types, { add: hands.add, drop: hands.drop });
   const onText = {
     // Keys are undone together, and what is pasted alone.
     typed: (typed) => composing.edit(typed, { byHand: true, group: Math.abs(typed.length - composing.text.length) <= KEY ? "typing" : null }),
@@ -211,13 +212,13 @@ export async function show(main, { parameters, session, signal, say }) {
       composing[step]();
     }
   }, { signal });
-  hands.listenToClipboard(signal);
+  listenToClipboard(canvas.node, composing, hands, signal);
   signal.addEventListener("abort", keep);
   window.addEventListener("pagehide", keep, { signal });
 
   replace(main, element("h1", {}, title(parameters)), top.node, places.alert,
     element("div", { class: "composer" },
-      types_.node,
+      chooser.node,
       element("div", { class: "composer-middle" }, top.tools, canvas.node, canvas.hint, form.node),
       element("div", { class: "composer-text-side" }, text.node,
         element("div", { class: "toolbar" }, submitting, standing), places.result, places.problems)),
