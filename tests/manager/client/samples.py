@@ -145,6 +145,7 @@ WHEEL = {
 }
 TASK_TYPE = {
     "name": "count",
+    "family": "Statistics",
     "version": 1,
     "summary": "Counts the events of each key.",
     "inputs": ["in"],
