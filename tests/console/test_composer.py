@@ -434,7 +434,14 @@ def test_what_the_canvas_does_not_draw_stays_as_it_is_written(composer: Page) ->
 def test_drafts_and_templates_are_opened(console_service: ConsoleService, composer: Page) -> None:
     """A draft comes back after a reload, for whoever drew it alone; every dataflow of one's own is a template."""
     page = composer
-    write(page, README | {"name": "half done"})
+    write(page, README | {"name": "half"})
+    page.get_by_text("Begin with a template").click()
+    expect(page.get_by_role("button", name="half", exact=True)).to_be_visible()
+    # Under another name it is the same draft.
+    page.get_by_label("Name of the dataflow").press("End")
+    page.get_by_label("Name of the dataflow").press_sequentially(" done", delay=200)
+    expect(page.get_by_role("button", name="half done", exact=True)).to_be_visible()
+    expect(page.get_by_role("list", name="Drafts in this browser").get_by_role("listitem")).to_have_count(1)
     task(page, "street").click()
     page.keyboard.press("Shift+ArrowDown")
     page.reload()

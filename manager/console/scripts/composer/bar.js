@@ -8,7 +8,7 @@ const STARTS = [["latest", "from now on"], ["earliest", "from the earliest event
 /**
  * The bar.
  * @param {object} options `isOperator` and `isReplacement`
- * @param {object} on `name(text)`, `query()` after another tenant or start, `open(name, text)` of a file, `draft(draft)`,
+ * @param {object} on `name(text)`, `query()` after another tenant or start, `open(text)` of a file, `draft(draft)`,
  *   `forget(draft)`, `template(template)`, `fresh()`, and those of the buttons: `undo`, `redo`, `arrange`, `fit`,
  *   `closer` and `farther`
  */
@@ -29,7 +29,7 @@ export function bar({ isOperator, isReplacement }, on) {
   file.addEventListener("change", async function readFile() {
     const [chosen] = file.files;
     if (chosen) {
-      on.open(chosen.name.replace(/\.json$/i, ""), await chosen.text());
+      on.open(await chosen.text());
       file.value = "";
     }
   });

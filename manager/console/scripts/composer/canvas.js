@@ -15,7 +15,7 @@ const HELP = "Arrow keys go from task to task; Enter configures, A adds, C conne
  * A canvas.
  * @param {object} on `choose(id, more)`, `chooseStream(at)`, `clear()`, `configure(id)`, `move(ids, across, down)`,
  *   `begin(id, port)`, `end(id, port)` and `cancel()` of a stream; `key(event)`
- * @returns {{node, show, focus, fit, closer, pointOf, reveal}}
+ * @returns {{node, hint, show, focus, enter, reveal, fit, closer, pointOf, reset, forget}}
  */
 export function composerCanvas({ on, signal }) {
   const hint = element("p", { class: "faint", id: "canvas-help" }, HELP);
@@ -148,12 +148,12 @@ export function composerCanvas({ on, signal }) {
   window.addEventListener("resize", () => model !== null && show(), { signal });
   return {
     node, hint, show, focus, reveal, pointOf,
+    /** Go to the task that has the focus when the canvas is entered. */
+    enter: () => drawing.parentNode.querySelector("[tabindex='0']")?.focus({ preventScroll: true }),
     fit: () => look(framed()),
     closer: (steps) => look(zoomed(view, NOTCH ** steps, middle({ x: 0, y: 0, ...sizeOf() }))),
     /** Begin a new picture, for another document. */
     reset: () => (view = null),
-    /** The point in the middle of what is seen. */
-    centre: () => pointAt(view, middle({ x: 0, y: 0, ...sizeOf() })),
     forget: () => (pointer = null),
   };
 }

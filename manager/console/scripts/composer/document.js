@@ -72,17 +72,18 @@ export function withTask(text, task) {
 
 /** Without some tasks, nor the streams from and to them. */
 export function withoutTasks(text, ids) {
-  const { tasks, streams } = drawn(text);
-  const ending = streams.filter((stream) => ids.has(stream.from) || ids.has(stream.to));
+  const { tasks, value } = drawn(text);
+  const ending = listed(value.streams).filter((stream) => ids.has(stream.from) || ids.has(stream.to));
   const shorter = backwards(ending).reduce((made, { at }) => remove(made, `/streams/${at}`), text);
   return backwards(tasks.filter((task) => ids.has(task.id))).reduce((made, { at }) => remove(made, `/tasks/${at}`), shorter);
 }
 
 /** With another id for a task, at the ends of its streams too. */
 export function withId(text, id, other) {
-  const { tasks, streams } = drawn(text);
+  const { tasks, value } = drawn(text);
   const renamed = set(text, `/tasks/${tasks.find((task) => task.id === id).at}/id`, other);
-  return streams.reduce(function ends(made, { at, from, to }) {
+  // Those from and to what the canvas does not draw, too.
+  return listed(value.streams).reduce(function ends(made, { at, from, to }) {
     const left = from === id ? set(made, `/streams/${at}/from`, other) : made;
     return to === id ? set(left, `/streams/${at}/to`, other) : left;
   }, renamed);

@@ -6,6 +6,8 @@
 const PREFIX = "braid:draft:";
 const MOST = 50;
 const LONGEST = 2_000_000;
+/** Milliseconds after an edit in which a draft is kept. */
+const PAUSE = 500;
 
 /** The drafts of somebody, the newest first, as `{name, text, saved}`; `storage` is the browser's. */
 export function draftsOf(who, storage = window.localStorage) {
@@ -42,6 +44,57 @@ export function draftsOf(who, storage = window.localStorage) {
   }
 
   return { all, keep, forget };
+}
+
+/**
+ * Keep a composition as a draft, a moment after each edit, under the name that it has by then; `shown(drafts)` is called
+ * whenever they have changed.
+ */
+export function draftKeeper(drafts, composing, shown) {
+  let [timer, draft, done] = [0, null, null];
+
+  /** Keep it now, if something waits to be kept. */
+  function now() {
+    const { document: drawn, text, places } = composing;
+    const waits = timer !== 0 && text !== done;
+    window.clearTimeout(timer);
+    timer = 0;
+    if (!waits || drawn.tasks.length === 0 || !composing.canUndo) {
+      return;
+    }
+    const name = drawn.name || "unnamed";
+    if (draft !== null && draft !== name) {
+      // It has another name by now.
+      drafts.forget(draft);
+    }
+    draft = name;
+    drafts.keep(name, { text, places });
+    shown(drafts.all());
+  }
+
+  return {
+    now,
+
+    soon() {
+      window.clearTimeout(timer);
+      timer = window.setTimeout(now, PAUSE);
+    },
+
+    /** Begin with a draft of a name, or with something else. */
+    begin(name) {
+      now();
+      draft = name;
+    },
+
+    /** Forget the draft of a text that was submitted. */
+    end(text) {
+      done = text;
+      if (draft !== null) {
+        drafts.forget(draft);
+        shown(drafts.all());
+      }
+    },
+  };
 }
 
 function read(kept) {

@@ -126,7 +126,7 @@ export function editing(composing, { alert, say, focusTask, searchTypes, draw })
       const gone = [...composing.selection];
       if (edit((text) => withoutTasks(text, composing.selection))) {
         say(`Removed ${gone.join(", ")}.`);
-        canvas.node.querySelector("[tabindex='0']")?.focus();
+        canvas.enter();
       }
     }
   }

@@ -9,7 +9,7 @@ const PAUSE = 350;
 
 /**
  * Ask the service about a text, once nobody has edited it for a moment; a newer text ends the question before.
- * @param {object} on `asked()` when a question is sent, `answered(text, answer)`, and `failed(text, error)`
+ * @param {object} on `answered(text, answer)`, and `failed(text, error)`
  */
 export function explainer({ on, signal }) {
   let timer = 0;
@@ -23,7 +23,6 @@ export function explainer({ on, signal }) {
 
   async function ask(text, query) {
     const { signal: asked } = asking;
-    on.asked();
     try {
       const answer = await api.post("/v1/explain", text, { query: { ...query, draft: true }, signal: asked });
       if (!asked.aborted) {

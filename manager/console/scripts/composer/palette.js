@@ -8,7 +8,7 @@ const STILL = 6;
 /**
  * A palette.
  * @param {Array} types those of `GET /v1/task-types`
- * @param {object} on `add(type)` for a chosen type, and `drop(type, event)` for one that was dragged
+ * @param {object} on `add(type)` for a chosen type, `drop(type, event)` for one that was dragged, and `leave()` on Escape
  */
 export function palette(types, on) {
   const search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search the task types", autocomplete: "off" });
@@ -27,7 +27,9 @@ export function palette(types, on) {
 
   search.addEventListener("input", show);
   search.addEventListener("keydown", function choose(event) {
-    if (event.key === "Enter") {
+    if (event.key === "Escape") {
+      on.leave();
+    } else if (event.key === "Enter") {
       list.querySelector("button")?.click();
     } else if (event.key === "ArrowDown") {
       event.preventDefault();

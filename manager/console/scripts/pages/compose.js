@@ -6,7 +6,7 @@ import { composerCanvas } from "../composer/canvas.js";
 import { listenToClipboard } from "../composer/clipboard.js";
 import { composition } from "../composer/composition.js";
 import { EMPTY } from "../composer/document.js";
-import { draftsOf } from "../composer/drafts.js";
+import { draftKeeper, draftsOf } from "../composer/drafts.js";
 import { editing } from "../composer/editing.js";
 import { editor } from "../composer/editor.js";
 import { explainer, OPEN, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
@@ -20,8 +20,6 @@ import { templates, textOf } from "../composer/templates.js";
 import { element, problem, replace } from "../dom.js";
 import { styled } from "../styles.js";
 
-/** Milliseconds after an edit in which a draft is kept. */
-const KEEP = 500;
 /** The most characters by which a key changes a text: with a closing bracket, two. */
 const KEY = 2;
 
@@ -44,14 +42,15 @@ export async function show(main, { parameters, session, signal, say }) {
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
-  let [last, keeping] = [composing.text, 0];
+  let last = composing.text;
+  const keeper = draftKeeper(drafts, composing, (all) => top.list(all));
   let explained = { text: null, answer: null, key: null, states: new Map(), problems: new Map() };
 
   const top = bar({ isOperator: session.kind === "operator", isReplacement: replaced !== null }, {
     name: (name) => composing.isDrawn && composing.edit(set(composing.text, "/name", name), { group: "name" }),
     query: () => ask(),
-    open: (_, text) => open(text),
-    draft: ({ text, places: kept }) => open(text, kept),
+    open: (made) => open(made),
+    draft: ({ text: drawn, places: kept, name }) => open(drawn, kept, name),
     forget: (draft) => drafts.forget(draft.name) || top.list(drafts.all()),
     template: async (template) => tried(async () => open(await template.open())),
     fresh: () => open(EMPTY),
@@ -61,7 +60,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const hands = editing(composing, { alert: places.alert, say, focusTask: () => form.focus(), searchTypes: () => chooser.focus(), draw: () => draw() });
   const canvas = composerCanvas({ on: hands.on, signal });
   hands.use(canvas);
-  const chooser = palette(types, { add: hands.add, drop: hands.drop });
+  const chooser = palette(types, { add: hands.add, drop: hands.drop, leave: () => canvas.enter() });
   const onText = {
     // Keys are undone together, and what is pasted alone.
     typed: (typed) => composing.edit(typed, { byHand: true, group: Math.abs(typed.length - composing.text.length) <= KEY ? "typing" : null }),
@@ -69,14 +68,15 @@ export async function show(main, { parameters, session, signal, say }) {
   };
   const text = editor(onText);
   const form = taskForm(composing, { typeOf, sources }, {
-    connect: hands.connect, removed: () => canvas.node.querySelector("[tabindex='0']")?.focus(),
+    connect: hands.connect, removed: () => canvas.enter(),
     problemsOf: (id) => (explained.problems.get(id) ?? [])
       .map((each) => ({ ...each, action: current() && fixButton(each, composing.text, fix) })),
   });
-  const service = explainer({ signal, on: { asked, answered, failed } });
+  const service = explainer({ signal, on: { answered, failed } });
 
-  function open(made, kept = new Map()) {
+  function open(made, kept = new Map(), name = null) {
     canvas.reset();
+    keeper.begin(name);
     composing.open(made);
     if (kept.size > 0) {
       composing.edit(made, { places: kept });
@@ -92,8 +92,8 @@ export async function show(main, { parameters, session, signal, say }) {
     if (!byHand && !bySelection) {
       text.set(composing.text);
     }
-    if (!bySelection) {
-      keepSoon();
+    if (!bySelection && replaced === null) {
+      keeper.soon();
     }
     if (composing.text !== last) {
       last = composing.text;
@@ -134,10 +134,6 @@ export async function show(main, { parameters, session, signal, say }) {
     composing.edit(edit(composing.text));
   }
 
-  function asked() {
-    standing.textContent = "Asking what runs…";
-  }
-
   function answered(of, answer) {
     const { document: drawn } = composing;
     explained = { text: of, answer, key: newKey(), states: statesOf(drawn, answer), problems: problemsByTask(drawn, answer) };
@@ -171,8 +167,7 @@ export async function show(main, { parameters, session, signal, say }) {
       replace(places.result, doneOf(answer));
       say(path === null ? "Submitted." : `Submitted revision ${answer.revision}.`);
       explained = { ...explained, key: newKey() };
-      drafts.forget(composing.document.name);
-      top.list(drafts.all());
+      keeper.end(sent);
       places.result.querySelector("a").focus();
     });
   }
@@ -191,20 +186,6 @@ export async function show(main, { parameters, session, signal, say }) {
     }
   }
 
-  function keepSoon() {
-    window.clearTimeout(keeping);
-    keeping = window.setTimeout(keep, KEEP);
-  }
-
-  function keep() {
-    window.clearTimeout(keeping);
-    const { document: drawn } = composing;
-    if (replaced === null && drawn.tasks.length > 0 && composing.canUndo) {
-      drafts.keep(drawn.name || "unnamed", { text: composing.text, places: composing.places });
-      top.list(drafts.all());
-    }
-  }
-
   document.addEventListener("keydown", function undo(event) {
     const step = historyOf(event);
     if (step !== null && !event.defaultPrevented && !event.target.closest("input, textarea, .composer-rich")) {
@@ -213,8 +194,8 @@ export async function show(main, { parameters, session, signal, say }) {
     }
   }, { signal });
   listenToClipboard(canvas.node, composing, hands, signal);
-  signal.addEventListener("abort", keep);
-  window.addEventListener("pagehide", keep, { signal });
+  signal.addEventListener("abort", keeper.now);
+  window.addEventListener("pagehide", keeper.now, { signal });
 
   replace(main, element("h1", {}, title(parameters)), top.node, places.alert,
     element("div", { class: "composer" },
