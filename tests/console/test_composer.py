@@ -282,6 +282,21 @@ def test_a_wrong_stream_is_refused_with_why(composer: Page, left: str, right: st
     expect(page.get_by_role("alert")).to_contain_text(why)
 
 
+def test_a_side_input_takes_only_what_it_reads(composer: Page) -> None:
+    """Such as models; a main input takes events whose field is still to be chosen."""
+    page = composer
+    predict = {"id": "predict", "type": "linear_regression_predict", "config": {"fields": ["humidity"]}}
+    write(page, README | {"tasks": [*README["tasks"], predict]})
+    expect(task(page, "predict")).to_have_accessible_name(re.compile("waits for a stream"))
+    for name, streams in (("model", 3), ("in", 4)):
+        end = task(page, "predict").locator(f'[data-port="{name}"] .port-dot')
+        drag(page, middle(port(page, "street", "output")), middle(end))
+        assert streams == len(written(page)["streams"])
+        if name == "model":
+            expect(page.get_by_role("alert")).to_contain_text("predict needs the field model")
+    assert {"from": "street", "to": "predict", "to_port": "in"} == written(page)["streams"][-1]
+
+
 def test_problems_are_shown_at_tasks_fields_and_lines(composer: Page) -> None:
     """Each with its remedy, which a button does where that is mechanical."""
     page = composer

@@ -38,7 +38,11 @@ export function refusal(document, stream, ports, previews = new Map()) {
   if (reaches(document, to, from)) {
     return `${to} already leads to ${from}; a dataflow has no cycles.`;
   }
-  return unfit(previews.get(from)?.outputs?.[left], previews.get(to)?.inputs?.[right]?.reads ?? [], to);
+  const config = taskOf(document, to)?.config ?? {};
+  const isAside = (taking?.inputs ?? []).indexOf(right) > 0;
+  // What a side input reads is fixed, unless somebody has named it; at the main one fields are often chosen afterwards.
+  const isFixed = (at) => at === "" || (isAside && !Object.hasOwn(config, at.split("/")[0]));
+  return unfit(previews.get(from)?.outputs?.[left], previews.get(to)?.inputs?.[right]?.reads ?? [], to, isFixed);
 }
 
 /** A stream without the ports that need not be named, because they are the only ones of their tasks. */
@@ -67,14 +71,14 @@ export function openPort(document, id, ports) {
   return inputs.find((port) => !fed.has(port)) ?? inputs[0];
 }
 
-/** Why the fields of a stream do not suit a task that reads some; fields that it will lack until it is configured are no matter. */
-function unfit(fields, reads, to) {
+/** Why the fields of a stream do not suit a task that reads some; one that it lacks matters only if it is fixed. */
+function unfit(fields, reads, to, isFixed) {
   if (!fields) {
     return "";
   }
   for (const { field, kinds, at } of reads) {
     if (!Object.hasOwn(fields, field)) {
-      if (at === "") {
+      if (isFixed(at)) {
         return `${to} needs the field ${field}, which these events do not have.`;
       }
     } else if (!kinds.includes(fields[field])) {

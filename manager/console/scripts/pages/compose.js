@@ -38,7 +38,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const typeOf = (name) => known.get(name);
   const drafts = draftsOf(session.kind === "operator" ? "operator" : session.tenant);
   const composing = composition(replaced === null ? EMPTY : textOf(replaced), { typeOf, shown });
-  const places = { alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
+  const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
@@ -57,9 +57,11 @@ export async function show(main, { parameters, session, signal, say }) {
     undo: () => composing.undo(), redo: () => composing.redo(), arrange: () => composing.arrange(),
     fit: () => canvas.fit(), closer: () => canvas.closer(1), farther: () => canvas.closer(-1),
   });
-  const hands = editing(composing, { alert: places.alert, say, focusTask: () => form.focus(), searchTypes: () => chooser.focus(), draw: () => draw() });
+  const hands = editing(composing, { alert: places.refusal, say, focusTask: () => form.focus(), searchTypes: () => chooser.focus(), draw: () => draw() });
   const canvas = composerCanvas({ on: hands.on, signal });
   hands.use(canvas);
+  // Over the canvas, so that nothing moves under the pointer when it comes and goes.
+  canvas.node.append(places.refusal);
   const chooser = palette(types, { add: hands.add, drop: hands.drop, leave: () => canvas.enter() });
   const onText = {
     // Keys are undone together, and what is pasted alone.
