@@ -103,6 +103,7 @@ def test_hostile_names_are_text(console_service: ConsoleService, page_for: PageF
     console_service.seen.jobs[job] = seen
     page = page_for(console_service.keys["operator"])
     every = ["#/", "#/dataflows", f"#/dataflows/{submitted.id}", "#/graph", "#/jobs", f"#/jobs/{job}", "#/operations"]
+    every.append(f"#/compose/{submitted.id}")
     for at in [*every, "#/savings", "#/bills", "#/%3Cimg%20src=x%20onerror=harmed=1%3E"]:
         page.goto(f"/{at}")
         shown(page)
