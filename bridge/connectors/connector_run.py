@@ -48,7 +48,7 @@ class ConnectorTrouble(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class TakenEvents:
     """What came over a connector at once."""
 
     events: pa.RecordBatch
@@ -91,7 +91,7 @@ class ConnectorClient(Protocol):
     It is made of the connector's record, whose secrets and places are resolved, and an assignment.
     """
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """Return what came since the last call, after waiting at most so long; None if nothing did."""
 
     def spooled(self) -> None:
@@ -214,7 +214,7 @@ class ConnectorRun:
         self._full = min(self._full + 1, _MOST_HALVED) if arrived.is_full else 0
         return _GROUPING / (1 << self._full)
 
-    def _append(self, arrived: Arrival) -> None:
+    def _append(self, arrived: TakenEvents) -> None:
         for unfit in arrived.unfit:
             self._on_unfit(unfit)
         items = list[Item]()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
 from bridge.kafka_cluster import CHECKED_EVERY, KafkaCluster, KafkaTrouble, NoKafka
 from bridge.messages import LARGEST_RAW_MESSAGE
 from bridge.raw_events import Unfit, arrow_schema, events_in, shown_text
@@ -100,7 +100,7 @@ class KafkaClient:
         self._begin({**kept, **new})
         return set(new)
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """The events of the records that came; at first only the positions at which it began."""
         self._look_for_partitions()
         messages = [] if self._moved else self._messages(seconds)
@@ -111,7 +111,7 @@ class KafkaClient:
         if not positions:
             return None
         is_full = len(messages) >= _MOST_MESSAGES // 2
-        return Arrival(events=events, unfit=(*missed, *unfit), positions=positions, is_full=is_full)
+        return TakenEvents(events=events, unfit=(*missed, *unfit), positions=positions, is_full=is_full)
 
     def spooled(self) -> None:
         """Do nothing: the positions are in the spool."""

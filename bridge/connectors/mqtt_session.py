@@ -38,7 +38,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
 from bridge.formats.decoders import topic_decoder
 from bridge.formats.sparkplug_decoder import Reply
 from bridge.messages import LARGEST_PACKET, PACKET_IDS, UNACKNOWLEDGED, Message
@@ -287,12 +287,12 @@ class MqttSession:
             self._drop()
             raise
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """Return the events of the next messages; raises `ConnectorTrouble` once the connection has ended."""
         if self._begins:
             self._begins = False
             self._taken = ()
-            return Arrival(
+            return TakenEvents(
                 events=self._nothing,
                 unfit=(Unfit(event="", reason=_SESSION_LOST),) if self._lost else (),
                 positions={_SUBSCRIBED: 1},
@@ -482,7 +482,7 @@ class MqttSession:
         known = {message.token for message in numbered[:repeated]}
         return [message for message in messages if message.token not in known] if known else messages
 
-    def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> Arrival:
+    def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> TakenEvents:
         messages, refused = self._of_topic(messages)
         decode = self._assignment.decode
         if self._read is not None:
@@ -496,7 +496,7 @@ class MqttSession:
         positions = {}
         if self._connector.retained and not self._has_past and len(events):
             positions[_PAST] = 1
-        return Arrival(
+        return TakenEvents(
             events=events,
             unfit=(*unfit, *refused),
             positions=positions,

@@ -29,7 +29,7 @@ from asyncua.crypto.uacrypto import CertProperties
 from asyncua.ua.attribute_ids import AttributeIds
 from cryptography import x509
 
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
 from bridge.connectors.node_values import NodeChange, NodeValues, in_utc, plain_value
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import Unfit, rows_in, why_too_large
@@ -111,7 +111,7 @@ class OpcuaClient:
         self._patience = time.monotonic() + max(_ALIVE, 3 * connector.interval / 1000)
         """Until when the first event waits for values of all nodes."""
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """Return the events of what changed."""
         self._news.wait(seconds)
         self._news.clear()
@@ -160,7 +160,7 @@ class OpcuaClient:
         if time.monotonic() - self._heard > self._silence:
             raise ConnectorTrouble(f"{self._connector.url} has said nothing for {self._silence:,.0f} s; look after it")
 
-    def _arrived(self, events: Sequence[Any], unfit: list[Unfit]) -> Arrival:
+    def _arrived(self, events: Sequence[Any], unfit: list[Unfit]) -> TakenEvents:
         sizes = [len(msgspec.json.encode(event)) for event in events]
         unfit += [Unfit(event="", reason=why_too_large(size)) for size in sizes if size > LARGEST_EVENT]
         fitting = [event for event, size in zip(events, sizes, strict=True) if size <= LARGEST_EVENT]
@@ -169,7 +169,7 @@ class OpcuaClient:
             unfit.append(Unfit(event=msgspec.json.encode(fitting[place]).decode(), reason=str(error)))
 
         batch = rows_in(fitting, self._assignment.schema, on_unfit=refuse)
-        return Arrival(events=batch, unfit=tuple(unfit), positions={_AT: self._values.newest})
+        return TakenEvents(events=batch, unfit=tuple(unfit), positions={_AT: self._values.newest})
 
     async def _connected(self) -> _CheckedClient:
         """Connect and subscribe."""

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorRun, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorRun, ConnectorTrouble, TakenEvents
 from bridge.formats.decoders import decoder
 from bridge.raw_events import Unfit
 from bridge.spools.deliveries import NOTHING_IN_DOUBT
@@ -574,5 +574,5 @@ def test_texts_of_fields_that_only_some_read_get_their_kinds(bench: Bench) -> No
             "kinds": {"u": Kind.FLOAT},
         }
     )
-    arrived: list[Arrival] = [one for _ in range(5) if (one := client.take(1.0)) is not None]
+    arrived: list[TakenEvents] = [one for _ in range(5) if (one := client.take(1.0)) is not None]
     assert [{"n": 1, "t": None, "_rest": '{"u":2.5}'}] == arrived[-1].events.to_pylist()

@@ -26,7 +26,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorTrouble
+from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
 from bridge.files import Steps, no_steps
 from bridge.formats.file_pieces import FilePiece, UnreadableFile, format_of_name, pieces
 from bridge.raw_events import Unfit, arrow_schema
@@ -89,7 +89,7 @@ class WatchedFiles:
             )
         self._look()
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """Return the events of the next rows, of one file or several."""
         if self._begins:
             self._begins = False
@@ -119,13 +119,13 @@ class WatchedFiles:
         _ = for_good
         self._end_reading()
 
-    def _arrived(self, taken: list[FilePiece]) -> Arrival:
+    def _arrived(self, taken: list[FilePiece]) -> TakenEvents:
         unfit = [*(unfit for piece in taken for unfit in piece.unfit), *self._unfit]
         self._unfit = []
         columns = arrow_schema(self._assignment.schema)
         table = pa.Table.from_batches([piece.events for piece in taken], columns).combine_chunks()
         (events,) = table.to_batches() or (pa.RecordBatch.from_pylist([], schema=columns),)
-        return Arrival(events=events, unfit=tuple(unfit), positions=self._positions)
+        return TakenEvents(events=events, unfit=tuple(unfit), positions=self._positions)
 
     @property
     def _positions(self) -> Mapping[str, int]:

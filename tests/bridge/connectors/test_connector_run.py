@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.connectors import connector_run
-from bridge.connectors.connector_run import Arrival, ConnectorRun, ConnectorTrouble, LinkState
+from bridge.connectors.connector_run import ConnectorRun, ConnectorTrouble, LinkState, TakenEvents
 from bridge.files import Steps, no_steps
 from bridge.machine import BackOff
 from bridge.raw_events import Unfit
@@ -68,14 +68,14 @@ class OutsideClient:
         # What it keeps there names the number of events, so that it can be compared.
         assert in_doubt == self._kept() or not positions
 
-    def take(self, _seconds: float) -> Arrival | None:
+    def take(self, _seconds: float) -> TakenEvents | None:
         self._outside.act("take")
         for part, length in zip(PARTS, self._outside.lengths, strict=True):
             if (at := self._at[part]) < length:
                 end = min(length, at + 3)
                 self._at[part] = end
                 events = pa.record_batch({"part": [part] * (end - at), "n": pa.array(range(at, end), pa.int64())})
-                return Arrival(
+                return TakenEvents(
                     events=events, unfit=self._outside.unfit, positions={part: end}, in_doubt=self._kept(), is_full=True
                 )
         return None

@@ -14,7 +14,13 @@ import pytest
 
 from bridge import Spool
 from bridge.connectors import kafka
-from bridge.connectors.connector_run import Arrival, ClientAssignment, ConnectorClient, ConnectorRun, ConnectorTrouble
+from bridge.connectors.connector_run import (
+    ClientAssignment,
+    ConnectorClient,
+    ConnectorRun,
+    ConnectorTrouble,
+    TakenEvents,
+)
 from bridge.connectors.kafka import KafkaClient
 from bridge.formats.decoders import decoder
 from bridge.kafka_cluster import KafkaCluster
@@ -113,7 +119,7 @@ def values(first: int, end: int) -> list[bytes]:
     return [b'{"n": %d}' % n for n in range(first, end)]
 
 
-def taken(client: KafkaClient, seconds: float = BOUND) -> Arrival:
+def taken(client: KafkaClient, seconds: float = BOUND) -> TakenEvents:
     """What comes next."""
     until = time.monotonic() + seconds
     while (arrived := client.take(0.2)) is None:
@@ -153,7 +159,7 @@ class Dying:
         self._left = 2
         self.spooled, self.close = client.spooled, client.close
 
-    def take(self, seconds: float) -> Arrival | None:
+    def take(self, seconds: float) -> TakenEvents | None:
         """Take what came, or die with it."""
         arrived = self._client.take(seconds)
         if arrived is not None and len(arrived.events):

@@ -47,7 +47,7 @@ CLIENT = """
 import json
 from pathlib import Path
 import pyarrow as pa
-from bridge.connectors.connector_run import Arrival, ConnectorTrouble
+from bridge.connectors.connector_run import TakenEvents, ConnectorTrouble
 from bridge.raw_events import arrow_schema
 
 class MetersClient:
@@ -69,7 +69,7 @@ class MetersClient:
         self.at += 1
         rows = [{**event, "serial": self.connector.serial} for event in events.to_pylist()]
         events = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(self.assignment.schema))
-        return Arrival(events=events, unfit=unfit, positions={"at": self.at})
+        return TakenEvents(events=events, unfit=unfit, positions={"at": self.at})
 
     def spooled(self): ...
 
