@@ -387,7 +387,7 @@ def test_many_files_take_no_room_in_the_spool(bench: Bench) -> None:
         bench.die()
     bench.work(until=3.0)
     assert list(range(10_000)) == sorted(bench.numbers())
-    assert {"at/file": 10_000, "at/row": 0, "at/version": 0} == {
+    assert {"connector": None, "at/file": 10_000, "at/row": 0, "at/version": 0} == {
         name: known.next for name, known in bench.spool.producers.items()
     }
     assert 10 == len([path for path in (bench.spool.folder / "files").iterdir() if path.is_file()])

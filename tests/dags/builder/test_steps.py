@@ -1,6 +1,5 @@
 """What single steps of a program write into the document, and how each names itself where it is refused."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -288,9 +287,9 @@ REFUSED: dict[str, tuple[Callable[[BuiltStream], object], str]] = {
         "step 2, process 'x': the stream itself enters at 'in'; merge the other one, or name another port",
     ),
     "named sink": (
-        lambda s: s.sink("noop", {"a": math.nan}, name="x"),
+        lambda s: s.sink("noop", {"a": {1}}, name="x"),
         (
-            "step 2, output 'x': its config is not JSON: Out of range float values are not JSON compliant; "
+            "step 2, output 'x': its config is not JSON: Object of type set is not JSON serializable; "
             "use texts, numbers, lists and mappings"
         ),
     ),

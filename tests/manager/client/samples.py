@@ -102,6 +102,8 @@ EXPLAINED = {
     },
     "start": "latest",
     "plan": None,
+    "tasks": [],
+    "problems": [],
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {
