@@ -1,6 +1,6 @@
-"""Grouping problems that hypothesis draws, and all groupings of one."""
+"""Grouping problems by hand and by hypothesis, and all groupings of one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from hypothesis import strategies as st
@@ -21,6 +21,30 @@ from merge.grouping.evaluation import arranged
 from merge.grouping.problem import in_order
 
 TAGS = ("arm", "gpu", "sql")
+COSTS = GroupingCosts(pace=1.0, batch=0.1, bridge=0.01)
+ALL = Image(name="all", tags=frozenset({"gpu", "sql"}), cores=1.0)
+PLAIN = Image(name="plain", tags=frozenset(), cores=1.0)
+
+
+def problem_of(  # noqa: PLR0913 - by keyword, what an example is about
+    works: Sequence[float],
+    pairs: Iterable[tuple[int | str, int | str]] = (),
+    *,
+    images: tuple[Image, ...] = (ALL,),
+    present: tuple[PresentGroup, ...] = (),
+    tags: Mapping[int, str] | None = None,
+    owners: Mapping[int, str] | None = None,
+    costs: GroupingCosts = COSTS,
+) -> GroupingProblem:
+    """Tasks 0, 1, ... with these works, and a stream for each pair."""
+    tasks = (
+        GroupedTask(
+            id=at, work=work, tags=frozenset((tags or {}).get(at, "").split()), owner=(owners or {}).get(at, "")
+        )
+        for at, work in enumerate(works)
+    )
+    streams = (GroupedStream(parent=parent, child=child) for parent, child in pairs)
+    return GroupingProblem(tasks=tuple(tasks), streams=tuple(streams), images=images, present=present, costs=costs)
 
 
 @st.composite

@@ -15,9 +15,7 @@ from merge.grouping import (
     Expense,
     Group,
     GroupedStream,
-    GroupedTask,
     Grouping,
-    GroupingCosts,
     GroupingNotFound,
     GroupingProblem,
     Image,
@@ -40,32 +38,7 @@ from merge.grouping.partition import (
     settle_images,
     tried_everything,
 )
-from tests.merge.grouping.problems import grouping_problems
-
-COSTS = GroupingCosts(pace=1.0, batch=0.1, bridge=0.01)
-ALL = Image(name="all", tags=frozenset({"gpu", "sql"}), cores=1.0)
-PLAIN = Image(name="plain", tags=frozenset(), cores=1.0)
-
-
-def problem_of(
-    works: Sequence[float],
-    pairs: Iterable[tuple[int | str, int | str]] = (),
-    *,
-    images: tuple[Image, ...] = (ALL,),
-    present: tuple[PresentGroup, ...] = (),
-    tags: Mapping[int, str] | None = None,
-    owners: Mapping[int, str] | None = None,
-    costs: GroupingCosts = COSTS,
-) -> GroupingProblem:
-    """Tasks 0, 1, ... with these works, and a stream for each pair."""
-    tasks = (
-        GroupedTask(
-            id=at, work=work, tags=frozenset((tags or {}).get(at, "").split()), owner=(owners or {}).get(at, "")
-        )
-        for at, work in enumerate(works)
-    )
-    streams = (GroupedStream(parent=parent, child=child) for parent, child in pairs)
-    return GroupingProblem(tasks=tuple(tasks), streams=tuple(streams), images=images, present=present, costs=costs)
+from tests.merge.grouping.problems import ALL, COSTS, PLAIN, grouping_problems, problem_of
 
 
 def partition_of(problem: GroupingProblem, *blocks: Sequence[int]) -> Partition:
@@ -442,7 +415,7 @@ def test_images_settle_where_hosts_are_cheapest() -> None:
     for group in range(3):
         partition.set_image(group, 1)
     settle_images(partition)
-    # By name the images are cheap, dear, there. The first task has the host that is there, the others share a cheap one.
+    # By name the images are cheap, dear, there. The first task has the host that is there, the others a cheap one.
     assert {0: 2, 1: 0, 2: 0} == partition.image
     assert 3 * 100_000_000 + 100_000_000 == linear(partition)
 
@@ -475,7 +448,7 @@ def test_groups_come_in_order_with_their_names() -> None:
 
 
 def test_the_slowest_path_has_its_hops_and_batches() -> None:
-    """A path of two groups costs a hop and both batches, what is read raw costs no hop, and a free path costs nothing."""
+    """A path of two groups costs a hop and both batches, what is read raw costs no hop, and a free path nothing."""
     costs = replace(COSTS, hop=0.003, second=0.5, pace=2.0, batch=0.1)
     problem = problem_of([0.05, 0.15, 0.1], [(0, 1)], costs=costs)
     partition = Partition(NodeLayout(problem))
@@ -499,8 +472,8 @@ def test_what_is_beyond_a_limit_only_as_it_was_tried_is_not_proved() -> None:
     assert isinstance(refused, GroupingNotFound)
     assert (
         "no valid groups were found, and it is not proved that there are none: the hosts of image 'small' have 0.5 "
-        "cores and 0.6 are needed; let it search for more seconds, take the strategy 'plan', or let the image have more "
-        "hosts"
+        "cores and 0.6 are needed; let it search for more seconds, take the strategy 'plan', or let the image have "
+        "more hosts"
     ) == str(refused)
     with pytest.raises(GroupingNotFound, match=r"'small' have 0\.5 cores and 0\.6 are needed"):
         grouping_of(partition)
