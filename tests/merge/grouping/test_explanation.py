@@ -181,7 +181,7 @@ def test_leaving_what_is_there_cuts_otherwise() -> None:
 def test_no_second_best_is_found_in_no_time() -> None:
     """What the solver has no time for has no answer."""
     problem = problem_of([0.1, 0.1], [(0, 1)])
-    assert second_best(problem, grouping_of(problem, Group(image="all", tasks=(0, 1))), 0.0) is None
+    assert second_best(problem, grouping_of(problem, Group(image="all", tasks=(0, 1))), 1e-9) is None
 
 
 @settings(max_examples=20)
