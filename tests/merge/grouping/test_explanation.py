@@ -264,3 +264,12 @@ def test_only_some_images_are_asked_about() -> None:
     assert (WorthOfMore(image="b", host=0.0, core=0.0),) == worth_of_more(problem, now, nothing, {"b", "x"})
     assert 2 == len(asked)
     assert () == worth_of_more(problem, now, nothing, ())
+
+
+def test_of_equally_near_ones_the_first_task_is_moved() -> None:
+    """Tasks decide in the order in which they are given, whether their ids are numbers or texts."""
+    problem = problem_of([0.1, 0.1])
+    mixed = replace(problem, tasks=(GroupedTask(id="b", work=0.1), *problem.tasks))
+    near = _near(mixed, grouping_of(mixed, Group(image="all", tasks=(0, 1, "b"))))
+    assert near is not None
+    assert {(0, 1), ("b",)} == {group.tasks for group in near.groups}
