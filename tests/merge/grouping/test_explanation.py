@@ -31,6 +31,8 @@ def grouping_of(problem: GroupingProblem, *groups: Group) -> Grouping:
     return Grouping(groups=groups, cost=cost_of(problem, groups))
 
 
+EXACT = replace(COSTS, batch=1 / 8, bridge=1 / 64)
+"""Fractions that are exact, so that equals are equal."""
 JOB = PresentGroup(id="job", image="plain", tasks=frozenset({"s"}), work=0.1)
 IDLE = PresentGroup(id="idle", image="all", tasks=frozenset({"t"}))
 CLOSED = PresentGroup(id="closed", image="all", takes_more=False)
@@ -44,8 +46,7 @@ def test_other_places_are_all_groups_and_all_images() -> None:
         images=(PLAIN, ALL),
         present=(JOB, IDLE, CLOSED),
         tags={2: "gpu"},
-        # Fractions that are exact, so that equals are equal.
-        costs=replace(COSTS, batch=1 / 8, bridge=1 / 64),
+        costs=EXACT,
     )
     groups = grouping_of(
         problem,
@@ -75,12 +76,12 @@ def test_other_places_are_all_groups_and_all_images() -> None:
 
 def test_a_task_with_others_could_be_alone_on_each_image() -> None:
     """On its own image too, but not where what is there already could not be left; the others stay in its group."""
-    problem = problem_of([0.1, 0.1], [("s", 0), (0, 1)], images=(ALL, PLAIN), present=(JOB,))
+    problem = problem_of([0.1, 0.1], [("s", 0), (0, 1)], images=(ALL, PLAIN), present=(JOB,), costs=EXACT)
     together = grouping_of(problem, Group(image="plain", tasks=(0, 1), present="job"))
     assert Expense() == together.cost
     assert (
-        OtherPlace(image="all", more=pytest.approx(0.11)),
-        OtherPlace(image="plain", more=pytest.approx(0.11)),
+        OtherPlace(image="all", more=9 / 64),
+        OtherPlace(image="plain", more=9 / 64),
     ) == other_places(problem, together, 1)
     # The first one's stream is a bridge as well, and it stands between both.
     assert ["groups wait for each other"] * 2 == [
@@ -90,15 +91,15 @@ def test_a_task_with_others_could_be_alone_on_each_image() -> None:
 
 def test_a_task_alone_in_what_is_there_could_have_a_group_of_its_own() -> None:
     """A group that is there is not the same as one on its image, and a task alone has no place that it has already."""
-    problem = problem_of([0.1], [("s", 0)], images=(ALL, PLAIN), present=(JOB,))
+    problem = problem_of([0.1], [("s", 0)], images=(ALL, PLAIN), present=(JOB,), costs=EXACT)
     joined = grouping_of(problem, Group(image="plain", tasks=(0,), present="job"))
     assert [("all", None), ("plain", None)] == [
         (place.image, place.present) for place in other_places(problem, joined, 0)
     ]
     alone = grouping_of(problem, Group(image="plain", tasks=(0,)))
     assert (
-        OtherPlace(image="plain", present="job", more=pytest.approx(-0.11)),
-        OtherPlace(image="all", more=pytest.approx(0.0)),
+        OtherPlace(image="plain", present="job", more=-9 / 64),
+        OtherPlace(image="all", more=0.0),
     ) == other_places(problem, alone, 0)
 
 
@@ -157,7 +158,8 @@ def test_the_second_best_is_its_own_bound() -> None:
     assert proved is not None
     assert near is not None
     assert proved.groups == near.groups
-    assert (pytest.approx(0.21), None) == (proved.bound, near.bound)
+    assert pytest.approx(0.21) == proved.bound
+    assert near.bound is None
 
 
 def test_the_second_best_may_have_more_groups() -> None:
@@ -175,7 +177,8 @@ def test_leaving_what_is_there_cuts_otherwise() -> None:
     problem = problem_of([0.1], [("s", 0)], images=(ALL, PLAIN), present=(JOB,))
     second = second_best(problem, grouping_of(problem, Group(image="plain", tasks=(0,), present="job")))
     assert second is not None
-    assert (None, pytest.approx(0.11)) == (second.groups[0].present, second.cost.total)
+    assert second.groups[0].present is None
+    assert pytest.approx(0.11) == second.cost.total
 
 
 def test_no_second_best_is_found_in_no_time() -> None:
@@ -230,10 +233,10 @@ def test_more_is_planned_with_one_image_changed() -> None:
     def plan(other: GroupingProblem) -> Grouping:
         assert problem == replace(other, images=IMAGES)
         planned.append(other.images)
-        return Grouping(groups=(), cost=Expense(groups=1.0 - 0.1 * len(planned)))
+        return Grouping(groups=(), cost=Expense(groups=1.0 - len(planned) / 8))
 
     a, b, c = IMAGES
-    now = Grouping(groups=(), cost=Expense(groups=0.75, prices=0.1))
+    now = Grouping(groups=(), cost=Expense(groups=0.5, prices=0.25))
     worth = worth_of_more(problem, now, plan)
     assert [
         (replace(a, there=3, most=4), b, c),
@@ -243,11 +246,11 @@ def test_more_is_planned_with_one_image_changed() -> None:
         (a, b, replace(c, there=1, most=1)),
         (a, b, replace(c, cores=5.0)),
     ] == planned
-    # They cost 0.9, 0.8 and so on; what costs more than now saves nothing.
+    # They cost 7/8, 6/8 and so on; what costs more than now saves nothing.
     assert (
-        WorthOfMore(image="a", host=0.0, core=pytest.approx(0.05)),
-        WorthOfMore(image="b", host=pytest.approx(0.15), core=pytest.approx(0.25)),
-        WorthOfMore(image="c", host=pytest.approx(0.35), core=pytest.approx(0.45)),
+        WorthOfMore(image="a", host=0.0, core=0.0),
+        WorthOfMore(image="b", host=1 / 8, core=2 / 8),
+        WorthOfMore(image="c", host=3 / 8, core=4 / 8),
     ) == worth
 
 

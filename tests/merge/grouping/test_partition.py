@@ -358,6 +358,7 @@ def test_the_side_with_fewer_groups_goes_on() -> None:
         pytest.param(((1.0, 1, 0.0), (1.0, None, 9.0)), 0.5, 1, id="what is within its limit, at any price"),
         pytest.param(((0.2, 1, 0.0), (0.3, 1, 9.0)), 0.0, 1, id="the least beyond its limit"),
         pytest.param(((1.0, None, 2.0), (1.0, None, 1.0)), 0.0, 1, id="the cheapest"),
+        pytest.param(((9.0, 1, 0.0), (1.0, None, 1.0)), 0.0, 0, id="the cheapest, if within a limit"),
         pytest.param(((1.0, None, 1.0), (1.0, None, 2.0)), 0.3, 0, id="a host with room for both"),
         pytest.param(((2.0, 1, 0.0), (3.0, 1, 0.0)), 0.0, 1, id="the most room"),
         pytest.param(((9.0, 1, 0.0), (1.0, None, 0.0)), 0.0, 1, id="any number of hosts"),
