@@ -87,7 +87,7 @@ def test_a_tenant_sees_what_it_did(console_service: ConsoleService, page_for: Pa
     """Without the operations of others, and without a column for who."""
     page = page_for(console_service.keys["bob"], "#/operations")
     journal = page.get_by_role("region", name="The journal, newest first")
-    expect(journal.get_by_role("row")).to_have_count(4)
+    expect(journal.get_by_role("row")).to_have_count(6)
     expect(journal.get_by_role("columnheader", name="Who")).to_have_count(0)
 
 
