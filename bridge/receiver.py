@@ -420,19 +420,21 @@ class Receiver:
 
     def _content(self, feed: SpoolFeed, schema: Schema, new: Sequence[Message]) -> ReadMessages:
         """The events of messages that were not read before, what is unfit of them, and what to publish in reply."""
+        if feed.read is not None:
+            return self._on_topics(feed.read, new)
+        if (levels := feed.levels) is not None:
+            return self._on_topics(lambda own: ReadMessages(*events_on(levels, own, schema, feed.decode)), new)
+        payloads = [message.payload for message in new if not message.retained]
+        if feed.retained and feed.spool.end == 0 and new and new[0].retained:
+            # A topic retains one message. Each subscription brings it again, but only the first before any other.
+            payloads.insert(0, new[0].payload)
+        return ReadMessages(*(feed.decode or partial(events_in, schema=schema))(payloads))
+
+    def _on_topics(self, read: TopicDecoder, new: Sequence[Message]) -> ReadMessages:
+        """What is read of messages together with their topics; those of too many topics are unfit."""
         published = [message for message in new if not message.retained]
         taken_topics = self._topics.taken
-        own = [message for message in published if message.topic in taken_topics]
-        if feed.read is not None:
-            content = feed.read(own)
-        elif feed.levels is not None:
-            content = ReadMessages(*events_on(feed.levels, own, schema, feed.decode))
-        else:
-            payloads = [message.payload for message in published]
-            if feed.retained and feed.spool.end == 0 and new and new[0].retained:
-                # A topic retains one message. Each subscription brings it again, but only the first before any other.
-                payloads.insert(0, new[0].payload)
-            content = ReadMessages(*(feed.decode or partial(events_in, schema=schema))(payloads))
+        content = read([message for message in published if message.topic in taken_topics])
         beyond = (not_taken(message) for message in published if message.topic not in taken_topics)
         return replace(content, unfit=(*content.unfit, *beyond))
 
