@@ -110,7 +110,7 @@ class Draft:
         """Go on by a decision."""
         state, change = self.state, step.change
         self.moved = True
-        retired = [*retired_by(change, state.stopped | state.plans)]
+        retired = [*retired_by(change, state.stopped, state.plans)]
         self.retired += retired
         state.retired |= {topic.id: topic for topic in retired}
         if (removed := change.removed) is not None:

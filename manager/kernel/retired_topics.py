@@ -40,15 +40,15 @@ def retaining(dataflow: Submitted | None) -> dict[str, str]:
     }
 
 
-def retired_by(change: Change, plans: Mapping[JobId, Plan]) -> Iterator[RetiredTopic]:
-    """The topics that a change retires, given the plans before it, also of jobs that have not stopped yet."""
+def retired_by(change: Change, stopped: Mapping[JobId, Plan], plans: Mapping[JobId, Plan]) -> Iterator[RetiredTopic]:
+    """The topics that a change retires, given the plans before it, and those of jobs that have not stopped yet."""
     after = retaining(change.submitted)
     # In a replacement, the same dataflow is submitted again.
     topics = {sink: topic for sink, topic in retaining(change.removed).items() if after.get(sink) != topic}
     if change.removed is None or not topics:
         return
     dataflow = public_id(change.removed.id)
-    for job, plan in plans.items():
+    for job, plan in {**stopped, **plans}.items():
         for delivery in plan.deliveries:
             if delivery.dataflow == dataflow and delivery.sink in topics:
                 yield RetiredTopic(
