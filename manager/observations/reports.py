@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter
 
 from bridge.spools.spool import SpoolState
+from engine.delivery.publisher import LeftOutSoFar
 from engine.host.spools import UNSUBSCRIBED, Received
 from engine.machines.reports import signed_content
 from ring.fleet import MachineSeen
@@ -63,17 +64,6 @@ class InstanceMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOutMeasured:
-    """The events that the format or topic of an output could not say since its job started, with the newest."""
-
-    count: int
-    at: float
-    """When the newest was left out, in seconds since 1970."""
-    reason: str
-    event: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """A job's counters at one moment, counted from its start; made from its metrics."""
 
@@ -100,7 +90,7 @@ class Measured:
     """Ages of its latest outputs when they left, as percentiles."""
     outputs: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     """The ages of the outputs of each sink, by dataflow and sink."""
-    left_out: Mapping[str, Mapping[str, LeftOutMeasured]] = field(default_factory=dict)
+    left_out: Mapping[str, Mapping[str, LeftOutSoFar]] = field(default_factory=dict)
     """The outputs that left out events, by dataflow and sink."""
 
 

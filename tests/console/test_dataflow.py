@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from engine.delivery.publisher import LeftOutSoFar
 from manager.answers.dataflows import Stop
 from manager.answers.tenants import Role
-from manager.observations.reports import JobSeen, LeftOutMeasured, Measured
+from manager.observations.reports import JobSeen, Measured
 from manager.outputs.readers import OutputWatcher
 from manager.rest import examples
 from manager.store.dead_letters import Letter, keep
@@ -125,7 +126,7 @@ def test_an_output_shows_its_format_and_what_was_left_out(console_service: Conso
     answer = console_service.service.dataflows.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode())
     with console_service.tools.committer.looking() as state:
         (job,) = state.jobs_of(answer.id)
-    events = LeftOutMeasured(count=3, at=1.0, reason="the field 'street' is empty", event='{"street":""}')
+    events = LeftOutSoFar(count=3, at=1.0, reason="the field 'street' is empty", event='{"street":""}')
     measured = Measured(left_out={answer.id: {answer.outputs[0].sink: events}})
     console_service.seen.jobs[str(job)] = JobSeen(
         job=str(job), host="main", state="running", measured=(measured,), seen=datetime.now(UTC)

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dags import Config, Namespace, State, TaskType, Visibility
+from engine.delivery.publisher import LeftOutSoFar
 from manager.answers.dataflows import DataflowState, Stop
 from manager.answers.overview import OperationKind
 from manager.answers.sources import VisibilityForm
-from manager.observations.reports import InstanceMeasured, JobSeen, LeftOutMeasured, Measured
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.use_case import Caller, Paging
 from merge import BATCH_SECONDS, Basis, Host
@@ -78,7 +79,7 @@ def test_what_an_output_left_out_is_shown_by_the_job_that_delivers_it(manager: M
     """To its own dataflow only, with the newest of these events."""
     first, second = manager.submit("ann", LONG), manager.submit("bob", LONG)
     (jobs,) = manager.service.running.jobs(OPERATOR, Paging()).items
-    events = LeftOutMeasured(count=3, at=0.0, reason="all of its fields are null", event='{"t":null}')
+    events = LeftOutSoFar(count=3, at=0.0, reason="all of its fields are null", event='{"t":null}')
     seen(manager, jobs.job, measured=(Measured(left_out={first: {"k": events}}),))
     (output,) = manager.service.dataflows.get(ANN, first).outputs
     assert output.left_out is not None

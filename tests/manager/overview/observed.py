@@ -11,6 +11,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.connectors.connector_run import LinkState
+from engine.delivery.publisher import LeftOutSoFar
 from engine.host.spools import Received
 from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
@@ -18,7 +19,6 @@ from manager.observations.reports import (
     HostSeen,
     InstanceMeasured,
     JobSeen,
-    LeftOutMeasured,
     MachineStatus,
     Measured,
     StreamMeasured,
@@ -102,7 +102,7 @@ def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int,
         groups={7: entered},
         batch_seconds=percentiles,
         latency_seconds=percentiles,
-        left_out={"d-1": {"out": LeftOutMeasured(count=left, at=1.0, reason="all of its fields are null", event="{}")}},
+        left_out={"d-1": {"out": LeftOutSoFar(count=left, at=1.0, reason="all of its fields are null", event="{}")}},
     )
 
 
