@@ -2,7 +2,7 @@
 
 Events and the positions after them are appended together. So a client that begins at the positions in the spool takes
 no event twice and leaves none out, as far as what it takes from can say where it is. While the spool is full nothing is
-taken. After a failure the client is made anew, from the positions in the spool.
+taken. After a failure a new client begins at the positions in the spool.
 """
 
 import logging
@@ -215,8 +215,6 @@ class ConnectorRun:
         return _GROUPING / (1 << self._full)
 
     def _append(self, arrived: TakenEvents) -> None:
-        for unfit in arrived.unfit:
-            self._on_unfit(unfit)
         items = list[Item]()
         if count := len(arrived.events):
             stamp = round(self._clock.now() * 1000)
@@ -226,6 +224,9 @@ class ConnectorRun:
         }
         # With the positions at which it began, so that it does not begin at later ones after a crash.
         self._spool.append(items, {**_HAS_BEGUN, **after}, arrived.in_doubt)
+        # Only now: what cannot be appended is taken again.
+        for unfit in arrived.unfit:
+            self._on_unfit(unfit)
 
 
 @contextmanager
