@@ -13,7 +13,7 @@ from sqlmodel import col
 from bridge.transport.subscriptions import passed_over
 from dags import AnyTaskType
 from engine.job.lifecycle import JobState
-from engine.tasks.families import family_of
+from engine.tasks import family_of
 from manager.answers.base import Page
 from manager.answers.dataflows import DataflowState
 from manager.answers.overview import (

@@ -14,9 +14,8 @@ from pydantic.fields import FieldInfo
 
 from dags import AnyTaskType, Config, Effect, Emission, FieldFates, Kind, Place, Resized, Secret, State, StateFate
 from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
-from engine.tasks import TYPES
+from engine.tasks import FAMILIES, TYPES, family_of
 from engine.tasks.compute import join_step_type, step_type
-from engine.tasks.families import FAMILIES, family_of
 from tests.documentation.pages import ROOT
 
 PAGE = ROOT / "docs" / "task-library.md"
@@ -57,7 +56,7 @@ def made() -> str:
 
 
 def _order(kind: AnyTaskType) -> int:
-    return list(FAMILIES.values()).index(family_of(kind))
+    return FAMILIES.index(family_of(kind))
 
 
 def _table(types: list[AnyTaskType]) -> str:
