@@ -206,8 +206,8 @@ class KafkaClient:
             self._missed.append(gone)
         elif following > (end := self._offsets([partition], _NEWEST)[partition]):
             reason = (
-                f"the partition ends before offset {end}, and {following} would come next, so the topic was made anew; "
-                "it is read from its beginning"
+                f"the partition ends before offset {end}, and {following} would come next, so the topic was created "
+                "again; it is read from its beginning"
             )
             self._missed.append(Unfit(event=f"partition {partition}", reason=reason))
         else:

@@ -88,7 +88,7 @@ class OpcuaClient:
         self._nodes = [_node(name, connector.nodes[name]) for name in self._fields]
         whole = connector.events == "state"
         self._values = NodeValues(self._fields, whole=whole, since=assignment.positions.get(_AT, 0))
-        self._told: deque[list[NodeChange]] = deque()
+        self._groups: deque[list[NodeChange]] = deque()
         """The changes that wait, together with those that came at once."""
         self._count = self._dropped = 0
         self._using = threading.Lock()
@@ -116,10 +116,10 @@ class OpcuaClient:
         self._news.wait(seconds)
         self._news.clear()
         with self._using:
-            told, dropped = list(self._told), self._dropped
-            self._told.clear()
+            groups, dropped = list(self._groups), self._dropped
+            self._groups.clear()
             self._count = self._dropped = 0
-        events = [event for changes in told for event in self._values.events(changes)]
+        events = [event for changes in groups for event in self._values.events(changes)]
         if self._values.is_waiting and time.monotonic() >= self._patience:
             events += self._values.waiting()
         if not events and not dropped:
@@ -132,7 +132,7 @@ class OpcuaClient:
         return self._arrived(events, unfit)
 
     def spooled(self) -> None:
-        """Nothing is let go: a server does not keep what it told."""
+        """Nothing is let go: a server does not keep what it has sent."""
 
     def close(self, *, for_good: bool) -> None:
         """End the session."""
@@ -323,20 +323,22 @@ class OpcuaClient:
         """Note what the server tells; in the thread of the connection."""
         self._heard = time.monotonic()
         changes: list[NodeChange] = []
-        for told in result.NotificationMessage.NotificationData or ():
-            if isinstance(told, ua.DataChangeNotification):
+        for notification in result.NotificationMessage.NotificationData or ():
+            if isinstance(notification, ua.DataChangeNotification):
                 changes += [
-                    self._change(item) for item in told.MonitoredItems if 0 <= item.ClientHandle < len(self._fields)
+                    self._change(item)
+                    for item in notification.MonitoredItems
+                    if 0 <= item.ClientHandle < len(self._fields)
                 ]
-            elif isinstance(told, ua.StatusChangeNotification):
-                self._lose(f"{self._connector.url} has ended the subscription: {told.Status.name}")
+            elif isinstance(notification, ua.StatusChangeNotification):
+                self._lose(f"{self._connector.url} has ended the subscription: {notification.Status.name}")
         if not changes:
             return
         with self._using:
-            self._told.append(changes)
+            self._groups.append(changes)
             self._count += len(changes)
-            while self._count > _MOST_WAITING and len(self._told) > 1:
-                dropped = len(self._told.popleft())
+            while self._count > _MOST_WAITING and len(self._groups) > 1:
+                dropped = len(self._groups.popleft())
                 self._count -= dropped
                 self._dropped += dropped
         self._news.set()

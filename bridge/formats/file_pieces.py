@@ -299,8 +299,8 @@ def _table_piece(rows: pa.RecordBatch, plain: pa.Schema, schema: Schema) -> File
         unfit = Unfit(event="", reason=why_too_large(size))
         return FilePiece(rows=1, events=_nothing(schema).events, unfit=(unfit,))
     events, refused = table_events(rows.cast(plain), schema)
-    told = [Unfit(event=_shown(rows.slice(row, 1)), reason=reason) for row, reason in refused]
-    return FilePiece(rows=len(rows), events=events, unfit=tuple(together(told)))
+    reported = [Unfit(event=_shown(rows.slice(row, 1)), reason=reason) for row, reason in refused]
+    return FilePiece(rows=len(rows), events=events, unfit=tuple(together(reported)))
 
 
 def _shown(row: pa.RecordBatch) -> str:

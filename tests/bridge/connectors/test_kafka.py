@@ -289,8 +289,8 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(tmp_path: Path, m
     (unfit,) = arrived.unfit
     assert "partition 0" == unfit.event
     assert unfit.reason == (
-        "the partition ends before offset 3, and 7 would come next, so the topic was made anew; it is read from its "
-        "beginning"
+        "the partition ends before offset 3, and 7 would come next, so the topic was created again; it is read from "
+        "its beginning"
     )
     assert [0, 1, 2] == taken(client).events.column("n").to_pylist()
     client.close(for_good=False)

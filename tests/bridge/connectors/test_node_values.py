@@ -37,12 +37,12 @@ def test_a_node_without_a_value_is_waited_for_no_longer() -> None:
 def test_each_change_of_a_node_that_changed_several_times_is_an_event() -> None:
     """In the order of their times, whatever the order in which they were told."""
     values = NodeValues(("t", "p"), whole=False)
-    told = [change("t", 3, 3), change("t", 1, 1), change("p", 5, 1), change("t", 2, 2)]
+    changes = [change("t", 3, 3), change("t", 1, 1), change("p", 5, 1), change("t", 2, 2)]
     assert [
         {"t": 1, "p": 5, "at": at(1), "status": None},
         {"t": 2, "at": at(2), "status": None},
         {"t": 3, "at": at(3), "status": None},
-    ] == values.events(told)
+    ] == values.events(changes)
 
 
 def test_a_value_that_is_not_good_is_named() -> None:

@@ -85,7 +85,7 @@ export function taskForm(composing, { typeOf, sources }, on) {
     return { form, state, streams, fields, wrong };
   }
 
-  /** An id that stays the same when the form is made anew, for the focus; labels and hints follow it. */
+  /** An id that stays the same when the form is drawn again, for the focus; labels and hints follow it. */
   function idOf(control, at) {
     const wanted = `composed-config-${at}`;
     for (const [attribute, suffix] of [["for", ""], ["id", "-hint"], ["id", "-wrong"], ["id", "-offers"]]) {
