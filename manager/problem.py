@@ -161,8 +161,8 @@ class InvalidWheel(Invalid, code="invalid-wheel", title="The wheel is not valid"
 
 class QuotaExceeded(Trouble, status=429, code="quota-exceeded", title="Quota exceeded"):
     """The request would exceed the tenant's quota, as of dataflows, tasks, submissions per minute or wheels, or too
-    many of its requests that send events or watch outputs are under way. If waiting helps, `Retry-After` says for
-    how many seconds; otherwise remove something, or ask an operator for more.
+    many of its requests that send events, watch outputs or try documents are under way. If waiting helps,
+    `Retry-After` says for how many seconds; otherwise remove something, or ask an operator for more.
     """  # noqa: D205 - callers read it as it is, and its first sentence takes more than a line
 
 

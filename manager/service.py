@@ -22,6 +22,7 @@ from manager.sources.use_cases import SourceEvents, Sources
 from manager.sources.webhooks import Webhooks
 from manager.tenants.secrets import Secrets
 from manager.tenants.use_cases import Administration, Sessions
+from manager.trials.use_cases import Trials
 from manager.use_case import Tools
 
 
@@ -52,6 +53,7 @@ class Service:
     source_events: SourceEvents
     sources: Sources
     task_types: TaskTypes
+    trials: Trials
     webhooks: Webhooks
     wheels: Wheels
 

@@ -35,6 +35,7 @@ from manager.problem import Forbidden, NotFound, invalid
 from manager.sources.events import EventSender
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
+from manager.trials.processes import TrialProcesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ class Tools:
     sender: EventSender | None = None
     admission: Admission = field(default_factory=Admission)
     adaptations: AdaptationBoard = field(default_factory=AdaptationBoard)
+    trials: TrialProcesses = field(default_factory=TrialProcesses)
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0

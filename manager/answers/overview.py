@@ -109,6 +109,7 @@ class OperationKind(StrEnum):
     MAKE_WEBHOOK = "make webhook"
     ROTATE_WEBHOOK = "rotate webhook"
     REVOKE_WEBHOOK = "revoke webhook"
+    TRY = "try"
 
 
 class OperationAnswer(Answer):

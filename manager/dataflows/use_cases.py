@@ -439,6 +439,10 @@ class Dataflows(Base):
             unplanned=row.unplanned,
         )
 
+    def plain(self, tenant: str, raw: bytes) -> bytes:
+        """The plain document that would run for one that a tenant sends."""
+        return _kept(raw, self._made(tenant, raw)).document
+
     def _made(self, tenant: str, raw: bytes, dataflow: str | None = None) -> Composed | Resolved | None:
         """The plan of a pipeline, or what a dynamic document begins with; None for a plain document."""
         if dynamic_in(raw):

@@ -38,6 +38,7 @@ from manager.savings import routes as savings
 from manager.service import Service
 from manager.sources import routes as sources
 from manager.tenants import routes as tenants
+from manager.trials import routes as trials
 
 _SCHEMA = "dataflow.schema.json"
 """The name under which the console has the JSON Schema of documents."""
@@ -102,7 +103,8 @@ def _files() -> Mapping[str, bytes]:
 
 
 _WITH_ROUTERS = (
-    *(overview, dataflows, adaptation, reconfigurations, sources, pipelines, tenants, jobs, moves, savings, outputs),
+    *(overview, dataflows, trials, adaptation, reconfigurations, sources, pipelines, tenants, jobs, moves, savings),
+    outputs,
     streams,
 )
 ROUTERS = (
