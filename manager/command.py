@@ -48,6 +48,7 @@ _PANELS = {
         "list": "manager.dataflows.commands:list_dataflows",
         "show": "manager.dataflows.commands:show",
         "explain": "manager.dataflows.commands:explain",
+        "try": "manager.trials.commands:try_document",
         "send": "manager.sources.file_sender:send",
         "tail": "manager.outputs.commands:tail",
         "dead-letters": "manager.outputs.commands:app",

@@ -68,6 +68,7 @@ class _Methods:
     submit_together = _Sends(requests.submit_together)
     explain = _Sends(requests.explain)
     explain_together = _Sends(requests.explain_together)
+    try_document = _Sends(requests.try_document)
     replace = _Sends(requests.replace)
     remove = _Sends(requests.remove)
     preview_removal = _Sends(requests.preview_removal)

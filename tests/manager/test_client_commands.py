@@ -14,6 +14,7 @@ from manager.cli import table
 from manager.exit_codes import ExitCode
 from manager.machines import commands as machine_commands
 from manager.reconfigurations import commands as reconfiguration_commands
+from manager.rest import examples
 from tests.manager.braid_runner import Braid
 from tests.manager.client.samples import (
     AT,
@@ -70,6 +71,7 @@ _GAVE_UP = DETAIL | {
     ],
     "unplanned": "no plan",
 }
+_TRIED = examples.BODIES["TrialAnswer"]
 CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     # words, the service's answers, the requests, the JSON document, parts of the text
     (
@@ -92,6 +94,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/explain/bundle"],
         {"documents": [EXPLAINED, EXPLAINED], "started": 2},
         ["x.json:", "together they start 2 tasks"],
+    ),
+    (
+        "try flow.json --events events.jsonl --events t=events.jsonl --newest 5",
+        [ok(_TRIED)],
+        ["POST /v1/try"],
+        _TRIED,
+        ["plausible", "→ in", "street rejected 1 at out: the field 'temperature' should be of kind float"],
     ),
     (
         "sources schema city fields.json --dry-run",
@@ -539,6 +548,8 @@ EACH = pytest.mark.parametrize(
 def written(braid: Braid) -> None:  # noqa: ARG001 - in its folder
     Path("x.json").write_text(DOCUMENT)
     Path("fields.json").write_text('{"f": "float"}')
+    Path("events.jsonl").write_text('{"t": 1}\n\n{"t": 2}\n')
+    Path("flow.json").write_text(json.dumps({"tasks": [{"id": "s", "type": "source"}, {"id": "o", "type": "output"}]}))
 
 
 def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:
@@ -808,6 +819,19 @@ def test_no_command_shows_the_api_key(words: str, braid: Braid) -> None:
             result = braid(*words.split(), *form, answers=[answer])
             assert result.exit_code != 0
             assert KEY not in result.output + repr(result.exception)
+
+
+def test_events_are_those_of_a_task_or_of_the_only_source(braid: Braid) -> None:
+    """One on each line; what is unclear is refused before anything is sent."""
+    braid("try", "flow.json", "--events", "events.jsonl", "--events", "t=events.jsonl", answers=ok(_TRIED))
+    assert {task: [{"t": 1}, {"t": 2}] for task in "st"} == braid.sent()["events"]
+    Path("bad.jsonl").write_text("{}\n{")
+    for words, problem in (
+        (["flow.json", "--events", "bad.jsonl"], "bad.jsonl: line 2 is not JSON"),
+        (["x.json", "--events", "events.jsonl"], "say for which task events are: TASK=FILE"),
+    ):
+        refused = braid("try", *words)
+        assert (ExitCode.PROBLEMS, True) == (refused.exit_code, problem in refused.stderr)
 
 
 def test_one_sees_what_a_reconfiguration_waits_for(braid: Braid) -> None:

@@ -93,6 +93,7 @@ SOURCE_FORM = SourceForm.model_validate(
     {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
 )
 ADAPTED = examples.BODIES["AdaptationAnswer"]
+TRIAL = examples.BODIES["TrialAnswer"]
 PROPOSAL = examples.BODIES["ProposalAnswer"]
 TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
 
@@ -116,6 +117,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         {"documents": [{"name": "x"}]},
         {"documents": [EXPLAINED], "started": 2},
     ),
+    ("try_document", (b'{"name":  "x"}',), "POST", "/v1/try", {"document": {"name": "x"}}, TRIAL),
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
@@ -396,6 +398,16 @@ def test_a_page_is_requested_when_it_is_needed() -> None:
         assert service.asked == []
         next(found)
     assert ["x"] == [asked.url.params["name"] for asked in service.asked]
+
+
+def test_a_document_is_tried_on_events_and_on_the_newest() -> None:
+    """Both are sent only if they were given, and the document as it is."""
+    service = Service([ok(TRIAL)])
+    with service.client() as client:
+        client.try_document(b'{"name":  "x"}', events={"s": [{"t": 1}]}, newest=5, tenant="a")
+    (request,) = service.asked
+    assert '{"document": {"name":  "x"}, "events": {"s": [{"t": 1}]}, "newest": 5}' == request.content.decode()
+    assert {"tenant": "a"} == dict(request.url.params)
 
 
 def test_a_placement_is_explained_for_a_task() -> None:

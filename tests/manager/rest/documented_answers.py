@@ -64,6 +64,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 _DOCUMENT = examples.DOCUMENT
 _BUNDLE = {"documents": [_DOCUMENT]}
+_TRIAL = {"document": _DOCUMENT, "events": {"street": SENT_EVENTS}}
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _HOTTER = json.loads(json.dumps(_DOCUMENT).replace('"max": 43.1', '"max": 50.5')) | {"goals": []}
 _TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0, "wheel_bytes": 0}
@@ -358,6 +359,16 @@ ROUTES: dict[str, Route] = {
         own={
             "invalid-dataflow": _ask("ann", "/v1/explain/bundle", {"documents": [{}]}),
             "not-found": _ask("ann", "/v1/explain/bundle?tenant=bob", _BUNDLE),
+        },
+        waits=True,
+        most=MOST_DOCUMENT_BYTES,
+    ),
+    "try_document": Route(
+        well=_ask("ann", "/v1/try", _TRIAL),
+        own={
+            "invalid-dataflow": _ask("ann", "/v1/try", {"document": []}),
+            "not-found": _ask("ann", "/v1/try?tenant=bob", _TRIAL),
+            "quota-exceeded": _ask("poor", "/v1/try", _TRIAL),
         },
         waits=True,
         most=MOST_DOCUMENT_BYTES,

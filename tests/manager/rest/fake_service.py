@@ -72,6 +72,7 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
+from manager.answers.trials import TrialAnswer
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.documents.canonical import documents_in
 from manager.jobs.placements import Placements
@@ -102,6 +103,7 @@ from manager.sources.use_cases import SourceEvents, Sources
 from manager.sources.webhooks import Webhooks
 from manager.tenants.secrets import Secrets
 from manager.tenants.use_cases import Administration, Sessions, matches, new_key, parse_key
+from manager.trials.use_cases import Trials, trial_request
 from manager.use_case import Caller, Paging, Tools
 
 T = TypeVar("T")
@@ -154,6 +156,7 @@ class FakeService:
             sessions=Sessions(_NO_TOOLS),
             source_events=SourceEvents(_NO_TOOLS),
             task_types=TaskTypes(_NO_TOOLS),
+            trials=_FakeTrials(self),
             webhooks=Webhooks(_NO_TOOLS),
             wheels=Wheels(_NO_TOOLS),
         )
@@ -266,6 +269,16 @@ class _FakeBills(Bills):
             raise NotFound("tenant", tenant or "")
         answer = example(BillAnswer).model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if caller.is_operator else answer.model_copy(update={"whole": None})
+
+
+class _FakeTrials(Trials):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def run(self, caller: Caller, sent: bytes, *, tenant: str | None = None) -> TrialAnswer:
+        self._fake.tenant_for(caller, tenant)
+        _checked(trial_request(sent).document)
+        return example(TrialAnswer)
 
 
 class _FakeBundles(Bundles):

@@ -129,6 +129,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
             looks.enter_context(sender.admitted(who))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
+        looks.enter_context(made.tools.trials.admitted("poor"))
         places["operators_key"] = _id(made.key)
         places["spare_key"] = _id(service.administration.make_key(callers["ann"], KeyForm()).key)
         places |= _dead_letters(service, made.tools.store, callers["ann"], places)
