@@ -17,6 +17,7 @@ import { doneOf, previewOf } from "../composer/preview.js";
 import { fixButton, problemList, problemsIn } from "../composer/problem-list.js";
 import { taskForm } from "../composer/task-form.js";
 import { templates, textOf } from "../composer/templates.js";
+import { trial } from "../composer/trial.js";
 import { element, problem, replace } from "../dom.js";
 import { styled } from "../styles.js";
 
@@ -74,6 +75,8 @@ export async function show(main, { parameters, session, signal, say }) {
     problemsOf: (id) => (explained.problems.get(id) ?? [])
       .map((each) => ({ ...each, action: current() && fixButton(each, composing.text, fix) })),
   });
+  const tenant = () => (replaced === null ? top.query.tenant : session.kind === "operator" ? replaced.tenant : undefined);
+  const trying = trial(composing, { tenant, say, signal });
   const service = explainer({ signal, on: { answered, failed } });
 
   function open(made, kept = new Map(), name = null) {
@@ -113,7 +116,7 @@ export async function show(main, { parameters, session, signal, say }) {
       standing.textContent = "Name the tenant that it is for.";
     } else if (composing.document.tasks.length > 0 || !composing.isDrawn) {
       standing.textContent = "";
-      service.explain(composing.text, replaced === null ? top.query : { tenant: session.kind === "operator" ? replaced.tenant : undefined, start: replaced.start });
+      service.explain(composing.text, { tenant: tenant(), start: replaced?.start ?? top.query.start });
     }
   }
 
@@ -127,6 +130,7 @@ export async function show(main, { parameters, session, signal, say }) {
     top.show(composing);
     const [chosen] = composing.selection;
     form.show(states.get(chosen) ?? OPEN);
+    trying.show();
     const problems = composing.document.tasks.length === 0 && composing.isDrawn ? [] : problemsIn(composing.text, current());
     text.mark(problems);
     replace(places.problems, problemList(problems, composing.text, { go: ({ from, to }) => text.go([from, to]), fix }));
@@ -202,7 +206,7 @@ export async function show(main, { parameters, session, signal, say }) {
   replace(main, element("h1", {}, title(parameters)), top.node, places.alert,
     element("div", { class: "composer" },
       chooser.node,
-      element("div", { class: "composer-middle" }, top.tools, canvas.node, canvas.hint, form.node),
+      element("div", { class: "composer-middle" }, top.tools, canvas.node, canvas.hint, form.node, trying.node),
       element("div", { class: "composer-text-side" }, text.node,
         element("div", { class: "toolbar" }, submitting, standing), places.result, places.problems)),
     places.preview,
