@@ -34,7 +34,7 @@ from engine.records.state import InstanceStates
 LONGEST_SHOWN = 4_000
 """Characters of an event that is shown; a longer one is cut."""
 _LINES_OF_TRACEBACK = 20
-_NICE = 5
+_NICE = 3
 _MOST_READ = 16_000_000
 """Bytes of payload that are read of one spool."""
 
@@ -112,7 +112,8 @@ def run_trial(order: TrialOrder, watch: TaskWatch = _UNWATCHED) -> TrialResult:
     entry = Entry(number=1, plan=order.plan, starts={}, behaviours=order.behaviours)
     arrived: list[Arrived] = []
     unfit: list[_Unfit] = []
-    for ingress in order.plan.ingress:
+    # A stream may enter more than once, and its events are read once.
+    for ingress in {entering.stream: entering for entering in order.plan.ingress}.values():
         stream = order.streams.get(ingress.stream, TrialStream())
         if stream.pasted is not None:
             arrived += _pasted(ingress, stream.pasted, order.now, unfit)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dags import Dataflow, Effect, Input, State, Task, fields_in
-from dags.problems import listed, pointer, quoted
+from dags.problems import listed, problem_at, quoted
 from engine.behaviour import place_of
 from engine.dataflow_trial import RejectedEvents, ShownEvents, TrialOrder, TrialResult, TrialStream
 from engine.plan import Edge, Forward, Ingress, Limits, Plan, Port, Slot, declaring
@@ -87,20 +87,18 @@ class DraftTrial:
         of_sources = {self._source(place): place for place in ids.values() if self._reads_source(place)}
         placed: dict[int, Sequence[str]] = {}
         problems: list[FieldError] = []
+        known = listed(sorted(task for task, at in ids.items() if self._reads_source(at)))
         for name, events in pasted.items():
             place = ids[name] if name in ids else of_sources.get(full_name(self._dataflow.tenant, name))
-            if place is not None and self._reads_source(place):
+            if place is None or not self._reads_source(place):
+                message = f"the document reads no source by {quoted(name)}"
+                remedy = f"name the task of one of its sources, which are: {known}"
+                problems.append(problem_at("unknown-source", message, remedy, "events", name))
+            elif place in placed:
+                message = f"{quoted(name)} is a source that has events here already"
+                problems.append(problem_at("same-source", message, "give the events of a source once", "events", name))
+            else:
                 placed[place] = events
-                continue
-            known = sorted(task for task, at in ids.items() if self._reads_source(at))
-            problems.append(
-                FieldError(
-                    pointer=pointer("events", name),
-                    code="unknown-source",
-                    message=f"the document reads no source by {quoted(name)}",
-                    remedy=f"name the task of one: {listed(known)}" if known else "leave the events out",
-                )
-            )
         if problems:
             raise InvalidRequest(problems)
         return placed

@@ -39,7 +39,8 @@ class TrialBounds:
 
     cpu_seconds: int = 8
     """With about a second to start."""
-    seconds: float = 20.0
+    seconds: float = 25.0
+    """Clients wait longer."""
     memory: int = 2_000_000_000
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from dags import InvalidDocument, outline
-from dags.canonical.outline import Outline
+from dags import InvalidDocument, Outline, outline
 from dags.problems import pointer
 from engine.behaviour import installed_behaviours
 from manager.answers.base import FieldProblem

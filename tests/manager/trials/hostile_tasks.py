@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from tempfile import TemporaryFile
 
+import numpy as np
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
@@ -38,6 +39,14 @@ def _huge(_config: object) -> Behaviour:
     return behave
 
 
+def _flooding(_config: object) -> Behaviour:
+    def behave(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        many = rows.take(np.repeat(np.arange(len(rows)), 500_000))
+        return {"out": PortEmission(many, np.repeat(np.arange(len(rows)), 500_000))}
+
+    return behave
+
+
 def _writing(_config: object) -> Behaviour:
     def behave(_port: str, rows: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         print(rows)  # noqa: T201 - it must not be taken for a line of the trial
@@ -62,3 +71,4 @@ sleeping = Implementation(type=NOOP, make=_sleeping)
 huge = Implementation(type=NOOP, make=_huge)
 writing = Implementation(type=NOOP, make=_writing)
 looking = Implementation(type=NOOP, make=_looking)
+flooding = Implementation(type=NOOP, make=_flooding)

@@ -5,9 +5,11 @@ import pytest
 from dags import Kind
 from engine.dataflow_trial import TrialOrder, TrialStream, run_trial
 from engine.plan import Edge, Forward, Ingress, Plan, Slot, Subscribed
+from manager.trials.orders import LIMITS
 from manager.trials.processes import TrialBounds, TrialEnded, TrialProcesses
 
-BOUNDS = TrialBounds(cpu_seconds=2, seconds=15.0)
+PATIENT = 120.0
+BOUNDS = TrialBounds(cpu_seconds=2, seconds=PATIENT)
 
 
 def order(behaviour: str, count: int = 1) -> TrialOrder:
@@ -20,6 +22,7 @@ def order(behaviour: str, count: int = 1) -> TrialOrder:
         slots=(Slot(instance=2, type="noop", inputs=(Edge(parent=1),)),),
         ingress=(Ingress(stream="s", instance=1, supply=supply),),
         forwards=(Forward(instance=2),),
+        limits=LIMITS,
     )
     return TrialOrder(
         plan=plan,
@@ -56,8 +59,8 @@ def test_an_endless_task_is_killed_by_its_cpu() -> None:
 
 def test_a_sleeping_task_is_killed_by_its_time() -> None:
     """It takes no CPU."""
-    with pytest.raises(TrialEnded, match="took more than 4 s") as ended:
-        TrialProcesses(TrialBounds(seconds=4.0)).run(order(hostile("sleeping")))
+    with pytest.raises(TrialEnded, match="took more than 6 s") as ended:
+        TrialProcesses(TrialBounds(seconds=6.0)).run(order(hostile("sleeping")))
     assert 2 == ended.value.instance
 
 
@@ -65,6 +68,16 @@ def test_a_task_gets_no_more_memory_than_there_is_for_it() -> None:
     """Its events are rejected for that, as in a job."""
     (rejected,) = TrialProcesses(BOUNDS).run(order(hostile("huge"))).rejected
     assert "MemoryError" in rejected.reason
+
+
+def test_a_task_that_emits_very_much_is_bounded_as_in_a_job() -> None:
+    """What is left of its events is rejected, and the answer is small."""
+    result = TrialProcesses(TrialBounds(cpu_seconds=10, seconds=PATIENT)).run(order(hostile("flooding"), count=100))
+    (rejected,) = result.rejected
+    assert "64,000,000 bytes for what it emits" in rejected.reason
+    left = result.left[2]["out"]
+    assert (100, 3) == (result.taken[2], len(left.newest))
+    assert left.count + 500_000 * rejected.events.count == 500_000 * 100
 
 
 def test_a_task_writes_no_file_and_no_line_of_the_trial() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,15 @@ from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading
 FIELDS = {"t": Kind.FLOAT, "room": Kind.STRING}
 WARM = {"id": "warm", "type": "range_filter", "config": {"field": "t", "min": 0, "max": 30}}
 COUNT = {"id": "count", "type": "count", "config": {"by": ["room"]}}
+BOUNDS = TrialBounds(seconds=120.0)
+"""Other tests may run beside."""
 OUT = {"id": "out", "type": "output"}
 
 
 @pytest.fixture
 def manager(sqlite: str, tmp_path: Path) -> Iterator[Manager]:
     for made in leading(sqlite, tenants=("ann", "bob"), catalogue=installed_catalogue()):
-        made.equip(jobs_root=tmp_path / "root", catalogue=installed_catalogue())
+        made.equip(jobs_root=tmp_path / "root", catalogue=installed_catalogue(), trials=TrialProcesses(BOUNDS))
         register(made, "ann", "rooms")
         yield made
 
@@ -102,6 +105,32 @@ def test_the_newest_spooled_events_are_tried_where_none_are_pasted(manager: Mana
     assert 30 == task(answer, "out").inputs["in"].count
 
 
+def test_a_source_that_is_read_twice_is_one_source(manager: Manager) -> None:
+    """Unless it is read anew, which a job does from the same spool; pasted events are given once."""
+    spool(manager, "ann:rooms", [{"t": 1.0, "room": "a"}] * 3)
+    twice = flow(OUT)
+    twice["tasks"].append(twice["tasks"][0] | {"id": "u"})
+    twice["streams"].append({"from": "u", "to": "out"})
+    for fresh in (False, True):
+        twice["tasks"][2]["fresh"] = fresh
+        answer = tried(manager, ANN, twice)
+        assert [3, 3, 6] == [
+            task(answer, "s").taken,
+            task(answer, "u").taken,
+            task(answer, "out").inputs["in"].count,
+        ]
+    twice["tasks"][2]["fresh"] = False
+    with pytest.raises(InvalidRequest, match="has events here already"):
+        tried(manager, ANN, twice, events={"s": [{"t": 1.0}], "u": [{"t": 1.0}]})
+    twice["tasks"][2]["fresh"] = True
+    answer = tried(manager, ANN, twice, events={"s": [{"t": 1.0}], "u": [{"t": 2.0}, {"t": 3.0}]})
+    assert (1, 2, 3) == (
+        task(answer, "s").taken,
+        task(answer, "u").taken,
+        task(answer, "out").inputs["in"].count,
+    )
+
+
 def test_without_any_event_the_answer_says_so(manager: Manager) -> None:
     """A source that nothing has read has no spool."""
     answer = tried(manager, ANN, flow(WARM, OUT))
@@ -166,7 +195,7 @@ def test_a_trial_is_noted_in_the_journal_and_nothing_else_changes(manager: Manag
 
 def test_a_task_that_takes_too_much_is_named_and_killed(manager: Manager) -> None:
     """By its place in the document; the tenant can try again at once."""
-    manager.equip(trials=TrialProcesses(TrialBounds(cpu_seconds=3)))
+    manager.equip(trials=TrialProcesses(replace(BOUNDS, cpu_seconds=3)))
     pi = {"id": "pi", "type": "pi_viete", "config": {"iterations": 10_000}}
     pasted = [{"t": 1.0, "room": "a"}] * 500
     with pytest.raises(InvalidDataflow) as refused:
