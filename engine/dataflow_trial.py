@@ -102,8 +102,8 @@ class TrialResult:
     """The events that each instance rejected, of which only the newest are kept."""
 
 
-ORDER = TypeAdapter(TrialOrder)
-RESULT = TypeAdapter(TrialResult)
+TRIAL_ORDER = TypeAdapter(TrialOrder)
+TRIAL_RESULT = TypeAdapter(TrialResult)
 _UNWATCHED = Unwatched()
 
 
@@ -292,7 +292,9 @@ def main() -> None:
                 written = written[output.write(written) :]
 
         try:
-            result = RESULT.dump_json(run_trial(ORDER.validate_json(sys.stdin.buffer.read()), _Reporting(say)))
+            result = TRIAL_RESULT.dump_json(
+                run_trial(TRIAL_ORDER.validate_json(sys.stdin.buffer.read()), _Reporting(say))
+            )
         except Exception:  # noqa: BLE001 - the manager's log has it
             result = json.dumps(traceback.format_exc(limit=-_LINES_OF_TRACEBACK)).encode()
         say(result)

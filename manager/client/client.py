@@ -7,7 +7,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from pydantic import BaseModel
 
 from manager.answers.base import Page
-from manager.client import requests, webhooks
+from manager.client import requests, trials, webhooks
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.connection import ServiceConnection
 from manager.client.errors import Request
@@ -68,7 +68,7 @@ class _Methods:
     submit_together = _Sends(requests.submit_together)
     explain = _Sends(requests.explain)
     explain_together = _Sends(requests.explain_together)
-    try_document = _Sends(requests.try_document)
+    try_document = _Sends(trials.try_document)
     replace = _Sends(requests.replace)
     remove = _Sends(requests.remove)
     preview_removal = _Sends(requests.preview_removal)

@@ -69,7 +69,6 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.answers.trials import TrialAnswer
 from manager.client.errors import IDEMPOTENCY_HEADER, Document, Method, Request, path_to
 from planning.constraint import ModuleShape
 
@@ -177,25 +176,6 @@ def explain_together(
     """Preview what submitting documents together would reuse, start and save."""
     body = _bundle(documents)
     return _request("POST", BundleExplainAnswer, "explain", "bundle", body=body, tenant=tenant, start=_begin(start))
-
-
-def try_document(
-    document: Document,
-    *,
-    events: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
-    newest: int | None = None,
-    tenant: str | None = None,
-) -> Request[TrialAnswer]:
-    """Try a document, which may have problems, on a few events before it is submitted; nothing of it runs on.
-
-    `events` are those of a source, by the id of its task or by its name. Of other sources the newest events are taken
-    that are kept, so many at most.
-    """
-    wishes = {"events": events, "newest": newest}
-    more = b"".join(
-        b', "%b": %b' % (name.encode(), json.dumps(wish).encode()) for name, wish in wishes.items() if wish is not None
-    )
-    return _request("POST", TrialAnswer, "try", body=b'{"document": %b%b}' % (_body(document), more), tenant=tenant)
 
 
 def replace(dataflow: str, document: Document) -> Request[SubmitAnswer]:

@@ -25,7 +25,7 @@ from manager.problem import FieldError, InvalidRequest
 SHOWN = 20
 """The events that are shown of each stream, and of each reason for rejections."""
 MOST_SHOWN_BYTES = 1_000_000
-LIMITS = Limits(task_seconds=2.0, state_bytes=64_000_000, emitted_bytes=64_000_000)
+TRIAL_LIMITS = Limits(task_seconds=2.0, state_bytes=64_000_000, emitted_bytes=64_000_000)
 """What one task may use, as in a job. Beyond that its events are rejected, and the other tasks go on."""
 _WRITES = "it writes outside, which a trial does not; what entered it is what it would have written"
 _READS = "it reads outside, which a trial does not"
@@ -170,7 +170,7 @@ class DraftTrial:
             slots=tuple(self._slots),
             ingress=tuple(ingress),
             forwards=tuple(self._forwards()),
-            limits=LIMITS,
+            limits=TRIAL_LIMITS,
         )
         types = sorted({slot.type for slot in plan.slots})
         return TrialOrder(

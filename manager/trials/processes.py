@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from engine.dataflow_trial import ORDER, TrialOrder, TrialResult
+from engine.dataflow_trial import TRIAL_ORDER, TrialOrder, TrialResult
 from manager.problem import QuotaExceeded
 
 _PROGRAM = "engine.dataflow_trial"
@@ -99,7 +99,7 @@ class TrialProcesses:
             start_new_session=True,
         )
         try:
-            return self._result(process, ORDER.dump_json(order), until)
+            return self._result(process, TRIAL_ORDER.dump_json(order), until)
         finally:
             # Its group, in case that a task has started another process.
             with contextlib.suppress(ProcessLookupError):

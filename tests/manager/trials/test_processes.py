@@ -5,7 +5,7 @@ import pytest
 from dags import Kind
 from engine.dataflow_trial import TrialOrder, TrialStream, run_trial
 from engine.plan import Edge, Forward, Ingress, Plan, Slot, Subscribed
-from manager.trials.orders import LIMITS
+from manager.trials.orders import TRIAL_LIMITS
 from manager.trials.processes import TrialBounds, TrialEnded, TrialProcesses
 
 PATIENT = 120.0
@@ -22,7 +22,7 @@ def order(behaviour: str, count: int = 1) -> TrialOrder:
         slots=(Slot(instance=2, type="noop", inputs=(Edge(parent=1),)),),
         ingress=(Ingress(stream="s", instance=1, supply=supply),),
         forwards=(Forward(instance=2),),
-        limits=LIMITS,
+        limits=TRIAL_LIMITS,
     )
     return TrialOrder(
         plan=plan,
