@@ -11,6 +11,7 @@ as for the task itself.
 import json
 import os
 import resource
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -268,9 +269,11 @@ class _Reporting(TaskWatch):
             self._say(str(instance).encode())
 
 
-def _confine(seconds: int, memory: int) -> None:
+def _confine(cpu_seconds: int, memory: int, seconds: int) -> None:
     """Bound this process for good. It can write to what is open already, and to nothing else."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    # For a manager that dies before it.
+    signal.alarm(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for none in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(none, (0, 0))
@@ -279,9 +282,8 @@ def _confine(seconds: int, memory: int) -> None:
 
 
 def main() -> None:
-    """Run the trial that is ordered on standard input, within bounds of CPU in seconds and memory in bytes."""
-    seconds, memory = map(int, sys.argv[1:])
-    _confine(seconds, memory)
+    """Run the trial that is ordered on standard input, within bounds of CPU, memory in bytes, and time in seconds."""
+    _confine(*map(int, sys.argv[1:]))
     # What a task prints must not be taken for a line of the trial.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

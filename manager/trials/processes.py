@@ -6,6 +6,7 @@ file but its three standard ones.
 
 import contextlib
 import logging
+import math
 import os
 import select
 import signal
@@ -41,7 +42,8 @@ class TrialBounds:
     """With about a second to start."""
     seconds: float = 25.0
     """Clients wait longer."""
-    memory: int = 2_000_000_000
+    memory: int = 1_200_000_000
+    """Bytes of addresses, half of which the largest libraries of task types take."""
 
 
 class TrialEnded(Exception):
@@ -89,8 +91,9 @@ class TrialProcesses:
     def run(self, order: TrialOrder) -> TrialResult:
         """Run an admitted trial; raises `TrialEnded` at a bound."""
         until = time.monotonic() + self._bounds.seconds
+        bounds = (self._bounds.cpu_seconds, self._bounds.memory, math.ceil(self._bounds.seconds) + 1)
         process = subprocess.Popen(  # noqa: S603 - this Python, with a program of Braid's
-            [sys.executable, "-P", "-s", "-m", _PROGRAM, str(self._bounds.cpu_seconds), str(self._bounds.memory)],
+            [sys.executable, "-P", "-s", "-m", _PROGRAM, *map(str, bounds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,5 +1,8 @@
 """What a trial reads of a spool: its newest events, and nothing from before a time."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,3 +68,10 @@ def test_a_folder_that_is_no_spool_has_no_event(tmp_path: Path) -> None:
     first = min((tmp_path / "spool" / "log").glob("0*"))
     first.write_bytes(b"damaged")
     assert [3] == [placed.first for placed in newest_items(tmp_path / "spool", 6, 0)]
+
+
+def test_a_trial_ends_by_itself_where_nobody_ends_it() -> None:
+    """Its manager may have died; here it waits for its order."""
+    program = [sys.executable, "-m", "engine.dataflow_trial", "60", "1200000000", "1"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE) as process:  # noqa: S603 - this Python, with Braid's program
+        assert -signal.SIGALRM == process.wait(60)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 
 from bridge.output_messages import event_texts
 from bridge.raw_events import rows_in
-from dags import Schema, outline
+from dags import AnyTaskType, Schema, outline
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.dataflow_trial import run_trial
 from engine.plan import Entry, Plan
+from engine.tasks.code import CODE_TYPES
 from manager.kernel.registered_sources import Readable
-from manager.trials.orders import SHOWN, DraftTrial, TrialWishes
+from manager.trials.orders import SHOWN, DraftTrial, TrialWishes, why_not_run
 from tests.engine.kernels import Machine, arrived
 from tests.manager.managers import ANN, Manager, leading
 from tests.manager.trials.test_use_cases import FIELDS, register
@@ -81,6 +83,18 @@ def delivered(plan: Plan, parts: list[list[dict[str, Any]]]) -> dict[str, list[b
                 if delivery.origin == emitted.origin and emitted.events is not None:
                     texts[delivery.sink] += event_texts(emitted.events)
     return texts
+
+
+@pytest.mark.parametrize("kind", CODE_TYPES, ids=lambda kind: kind.name)
+def test_published_code_is_not_run(manager: Manager, kind: AnyTaskType) -> None:
+    """Only hosts have the cells that it runs in; so not even that which operators vouch for."""
+    with manager.committer.looking() as state:
+        readable = Readable("ann", state.sources)
+    raw = json.dumps(flow("a chain")).encode()
+    drawn = outline(raw, dataflow="tried", tenant="ann", catalogue=installed_catalogue(), sources=readable)
+    for task in drawn.sound.tasks:
+        assert not why_not_run(task)
+        assert "published code" in why_not_run(replace(task, type=kind))
 
 
 @pytest.mark.parametrize("name", FLOWS)

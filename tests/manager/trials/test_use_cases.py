@@ -155,6 +155,29 @@ def test_nothing_is_written_or_read_outside(manager: Manager) -> None:
     assert ({}, 0) == (shown.outputs, shown.taken)
 
 
+def test_what_a_trial_does_not_run_is_said_with_the_tasks_that_lack_its_events(manager: Manager) -> None:
+    """Reads outside, and files and secrets that hosts alone have; the tasks below run on what else enters them."""
+    fetch = {"id": "fetch", "type": "blob_download", "config": {"of": {"place": "blobs"}, "field": "room"}}
+    members = {"field": "room", "file": {"place": "model"}, "sha256": "0" * 64}
+    known = {"id": "known", "type": "bloom_filter", "config": members}
+    document = flow(fetch, COUNT, OUT)
+    document["tasks"].append(known)
+    document["streams"] += [{"from": "s", "to": "known"}, {"from": "known", "to": "out"}, {"from": "s", "to": "count"}]
+    answer = tried(manager, ANN, document, events={"s": [{"t": 1.0, "room": "a"}]})
+    assert () == answer.problems
+    assert "reads outside" in task(answer, "fetch").not_run
+    assert "names a secret or a file" in task(answer, "known").not_run
+    assert [(), (), ("fetch",), ("fetch", "known"), ()] == [each.lacks for each in answer.tasks]
+    assert 1 == task(answer, "count").taken == task(answer, "out").inputs["in"].count
+
+
+@pytest.mark.parametrize("added", [{"goals": []}, {"policy": {}}])
+def test_pipelines_and_what_adapts_are_tried_as_they_would_begin(manager: Manager, added: dict[str, Any]) -> None:
+    """By the plan that a submission would have."""
+    answer = tried(manager, ANN, flow(WARM, OUT) | added, events={"s": [{"t": 1.0}]})
+    assert [1, 1, 1] == [each.taken for each in answer.tasks]
+
+
 def test_a_trial_reads_no_source_that_its_tenant_may_not(manager: Manager) -> None:
     """The answer is that for a source that never was, and no event of others comes with it."""
     spool(manager, "ann:rooms", [{"t": 21.5, "room": "secret"}])
