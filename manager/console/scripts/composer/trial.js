@@ -5,7 +5,7 @@ import { element, field, named, problem, replace } from "../dom.js";
 import { count } from "../format.js";
 import { counted } from "../plurals.js";
 
-const ORIGINS = { pasted: "events from here", kept: "the newest events that are kept", none: "nothing, as no event is kept of this source" };
+const ORIGINS = { pasted: "the events above", kept: "the newest events that are kept", none: "nothing, as no event is kept of this source" };
 
 /**
  * The trial of a composition. `show` brings it up to date.
@@ -29,9 +29,9 @@ export function trial(composing, { tenant, say, signal }) {
   });
   const node = element("details", { class: "card composer-trial" },
     element("summary", {}, "Try it on events"),
-    element("div", { class: "toolbar" }, field("Events are for", source), begin),
+    field("Events are for", source),
     field("Events to try", events, "JSON, one on each line or in a list. Without any, the newest that are kept are taken."),
-    wrong, alert, result);
+    wrong, begin, alert, result);
 
   function showPasted() {
     events.value = pasted.get(source.value) ?? "";
@@ -117,7 +117,7 @@ function shownTask(task) {
     task.lacks.length > 0 ? element("p", {}, `It lacks the events of ${task.lacks.join(", ")}, which did not run.`) : null,
     task.origin === null ? null : element("p", { class: "faint" }, `Tried on ${ORIGINS[task.origin]}.`),
     task.seen === null ? null : element("p", { class: "faint" }, `Its state has seen ${counted(task.seen, "event")}.`),
-    ports("Into", task.inputs), ports("Out of", task.outputs),
+    ports("Entered at", task.inputs), ports("Left at", task.outputs),
     task.rejections.map((rejection) => listed(
       element("span", { class: "wrong" }, `Rejected at ${rejection.port}: ${rejection.reason}`), rejection.events)));
 }
@@ -129,7 +129,7 @@ function ports(words, events) {
 function listed(heading, { count: all, newest }) {
   return [
     element("h4", {}, heading, ` · ${all === newest.length ? counted(all, "event") : `the last ${count(newest.length)} of ${counted(all, "event")}`}`),
-    newest.length === 0 ? null : element("ol", { class: "trial-events" },
+    newest.length === 0 ? null : element("ol", { class: "trial-events", tabindex: "0", "aria-label": "Events" },
       newest.map((event) => element("li", {}, element("code", {}, event)))),
   ];
 }
