@@ -197,11 +197,23 @@ class DraftTrial:
     def answers(self, result: TrialResult, ids: Iterable[str]) -> Iterator[TriedTask]:
         """Yield what the result says of each sound task among some ids."""
         lacks = self._lacks()
+        rejections: dict[int, list[TriedRejection]] = {}
+        for rejected in result.rejected:
+            rejections.setdefault(rejected.instance, []).append(_rejection(rejected))
+        entered: dict[int, dict[str, TriedEvents]] = {}
+        for (instance, port), tap in self._taps.items():
+            entered.setdefault(instance, {})[port] = _shown(result.left.get(tap, {}).get("out"))
         for id_ in ids:
             if (place := self._dataflow.places.get(id_)) is not None:
-                yield self._answer(id_, place, result, lacks[place])
+                yield self._answer(id_, place, result).model_copy(
+                    update={
+                        "lacks": tuple(lacks[place]),
+                        "inputs": entered.get(place + 1, {}),
+                        "rejections": tuple(rejections.get(place + 1, ())),
+                    }
+                )
 
-    def _answer(self, id_: str, place: int, result: TrialResult, lacks: Sequence[str]) -> TriedTask:
+    def _answer(self, id_: str, place: int, result: TrialResult) -> TriedTask:
         task, instance = self._dataflow.tasks[place], place + 1
         left = result.left.get(instance, {})
         runs = not self._not_run[place]
@@ -212,18 +224,11 @@ class DraftTrial:
         return TriedTask(
             id=id_,
             not_run=self._not_run[place],
-            lacks=tuple(lacks),
             taken=taken,
             origin=self._origin(place, taken) if reads_source else None,
             seen=taken - rejected if runs and task.type.state is not State.NONE else None,
-            inputs={
-                at.port: _shown(result.left.get(tap, {}).get("out"))
-                for at, tap in self._taps.items()
-                if at.instance == instance
-            },
             outputs={port: _shown(left.get(port)) for port in task.type.outputs} if runs else {},
             rejected=rejected,
-            rejections=tuple(_rejection(one) for one in result.rejected if one.instance == instance),
         )
 
     def _origin(self, place: int, taken: int) -> Literal["pasted", "kept", "none"]:

@@ -114,7 +114,7 @@ def test_a_trial_says_what_the_job_would_emit(manager: Manager, name: str) -> No
         drawn = outline(raw, dataflow="tried", tenant="ann", catalogue=catalogue, sources=readable)
         trial = DraftTrial(drawn.sound, sources, wishes)
         result = run_trial(trial.order(None, installed_behaviours()))
-        answers = {each.id: each for each in trial.answers(result, [task.id for task in drawn.tasks])}
+        answers = {one.id: one for one in trial.answers(result, [task.id for task in drawn.tasks])}
         expected = delivered(plan, [pasted[:cut], pasted[cut:]])
         for sink, texts in expected.items():
             entered = answers[sink].inputs["in"]

@@ -71,7 +71,7 @@ def tried(manager: Manager, caller: Caller, document: dict[str, Any], **more: An
 
 
 def task(answer: TrialAnswer, id_: str) -> TriedTask:
-    return next(each for each in answer.tasks if each.id == id_)
+    return next(one for one in answer.tasks if one.id == id_)
 
 
 def events(texts: tuple[str, ...]) -> list[Any]:
@@ -82,7 +82,7 @@ def test_pasted_events_run_through_a_draft(manager: Manager) -> None:
     """Each task says what it took, emitted and has seen; an event that does not fit is rejected with the reason."""
     pasted = [{"t": 1.0, "room": "a"}, {"t": "warm", "room": "a"}, {"t": 2.0, "room": "a"}]
     answer = tried(manager, ANN, flow(COUNT, OUT), events={"s": pasted})
-    assert ["s", "count", "out"] == [each.id for each in answer.tasks]
+    assert ["s", "count", "out"] == [one.id for one in answer.tasks]
     source, count, out = answer.tasks
     assert ("pasted", 3, 1, None) == (source.origin, source.taken, source.rejected, source.seen)
     (rejection,) = source.rejections
@@ -101,7 +101,7 @@ def test_the_newest_spooled_events_are_tried_where_none_are_pasted(manager: Mana
     answer = tried(manager, ANN, flow(WARM, OUT), newest=30)
     source = task(answer, "s")
     assert ("kept", 30) == (source.origin, source.taken)
-    assert [float(number) for number in range(30, 50)] == [each["t"] for each in events(source.outputs["out"].newest)]
+    assert [float(number) for number in range(30, 50)] == [one["t"] for one in events(source.outputs["out"].newest)]
     assert 30 == task(answer, "out").inputs["in"].count
 
 
@@ -134,13 +134,13 @@ def test_a_source_that_is_read_twice_is_one_source(manager: Manager) -> None:
 def test_without_any_event_the_answer_says_so(manager: Manager) -> None:
     """A source that nothing has read has no spool."""
     answer = tried(manager, ANN, flow(WARM, OUT))
-    assert [("none", 0), (None, 0), (None, 0)] == [(each.origin, each.taken) for each in answer.tasks]
+    assert [("none", 0), (None, 0), (None, 0)] == [(one.origin, one.taken) for one in answer.tasks]
 
 
 def test_the_sound_part_of_a_draft_runs(manager: Manager) -> None:
     """Its problems are in the answer, as a submission would say them."""
     answer = tried(manager, ANN, flow(COUNT, {"id": "x", "type": "nothing"}), events={"rooms": [{"room": "a"}]})
-    assert ["s", "count"] == [each.id for each in answer.tasks]
+    assert ["s", "count"] == [one.id for one in answer.tasks]
     assert 1 == task(answer, "count").outputs["out"].count
     assert "/tasks/2/type" in {problem.pointer for problem in answer.problems}
 
@@ -167,7 +167,7 @@ def test_what_a_trial_does_not_run_is_said_with_the_tasks_that_lack_its_events(m
     assert () == answer.problems
     assert "reads outside" in task(answer, "fetch").not_run
     assert "names a secret or a file" in task(answer, "known").not_run
-    assert [(), (), ("fetch",), ("fetch", "known"), ()] == [each.lacks for each in answer.tasks]
+    assert [(), (), ("fetch",), ("fetch", "known"), ()] == [one.lacks for one in answer.tasks]
     assert 1 == task(answer, "count").taken == task(answer, "out").inputs["in"].count
 
 
@@ -175,7 +175,7 @@ def test_what_a_trial_does_not_run_is_said_with_the_tasks_that_lack_its_events(m
 def test_pipelines_and_what_adapts_are_tried_as_they_would_begin(manager: Manager, added: dict[str, Any]) -> None:
     """By the plan that a submission would have."""
     answer = tried(manager, ANN, flow(WARM, OUT) | added, events={"s": [{"t": 1.0}]})
-    assert [1, 1, 1] == [each.taken for each in answer.tasks]
+    assert [1, 1, 1] == [one.taken for one in answer.tasks]
 
 
 def test_a_trial_reads_no_source_that_its_tenant_may_not(manager: Manager) -> None:
@@ -197,8 +197,7 @@ def test_a_tenant_sees_only_events_since_it_may_read_a_source(manager: Manager) 
     spool(manager, "ann:rooms", [{"t": 2.0, "room": "since"}], stamp=10**14)
     answers = {caller.who: tried(manager, caller, flow(WARM, OUT, source="ann:rooms")) for caller in (ANN, BOB)}
     seen = {
-        who: [each["room"] for each in events(task(answer, "s").outputs["out"].newest)]
-        for who, answer in answers.items()
+        who: [one["room"] for one in events(task(answer, "s").outputs["out"].newest)] for who, answer in answers.items()
     }
     assert {"ann": ["before", "since"], "bob": ["since"]} == seen
 
