@@ -140,6 +140,7 @@ class TrialProcesses:
         code = process.wait()
         if code in {-signal.SIGXCPU, -signal.SIGKILL}:
             raise TrialEnded(f"used more than {self._bounds.cpu_seconds} s of CPU", instance)
+        log.warning("a trial died with %d while instance %s ran", code, instance)
         raise TrialEnded(f"died with {code}, perhaps for lack of memory", instance)
 
 

@@ -1,12 +1,15 @@
 """The process of a trial: its bounds hold whatever a task does."""
 
+from dataclasses import replace
+
 import pytest
 
 from dags import Kind
 from engine.dataflow_trial import TrialOrder, TrialStream, run_trial
 from engine.plan import Edge, Forward, Ingress, Plan, Slot, Subscribed
+from manager.trials import processes
 from manager.trials.orders import TRIAL_LIMITS
-from manager.trials.processes import TrialBounds, TrialEnded, TrialProcesses
+from manager.trials.processes import TrialBounds, TrialEnded, TrialFailed, TrialProcesses
 
 PATIENT = 120.0
 BOUNDS = TrialBounds(cpu_seconds=2, seconds=PATIENT)
@@ -91,3 +94,19 @@ def test_the_process_has_no_secret_of_the_managers(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("BRAID_KEY", "secret")
     (rejected,) = TrialProcesses(BOUNDS).run(order(hostile("looking"))).rejected
     assert "KeyError" in rejected.reason
+
+
+def test_a_trial_that_fails_by_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """No document should cause that, so its tenant is told no more than that it failed."""
+    sent = order(WELL)
+    slot = replace(sent.plan.slots[0], inputs=(Edge(parent=2),))
+    with pytest.raises(TrialFailed):
+        TrialProcesses(BOUNDS).run(replace(sent, plan=replace(sent.plan, slots=(slot,))))
+    assert "Traceback" in caplog.text
+
+
+def test_a_trial_that_says_too_much_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manager reads no more than it has room for."""
+    monkeypatch.setattr(processes, "_MOST_OUTPUT", 3)
+    with pytest.raises(TrialEnded, match="said too much"):
+        TrialProcesses(BOUNDS).run(order(WELL))
