@@ -5,7 +5,7 @@ Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 """
 
 from dags.canonical import SCHEME, canonicalise, confine, outline
-from dags.canonical.outline import Outline, OutlinedTask
+from dags.canonical.outlines import Outline, OutlinedTask
 from dags.config import Config, NamesSource, Outside, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dags.canonical.draft import Accepted, DraftDocument, accept
-from dags.canonical.outline import Outline, sound_part, tasks_in
+from dags.canonical.outlines import Outline, sound_part, tasks_in
 from dags.canonical.signatures import SCHEME, collapse, confine, settle_scopes, sign
 from dags.canonical.streams import check_fields, check_shape, join_streams
 from dags.canonical.tasks import fill_configs, find_sources, find_types, own_topics
