@@ -31,7 +31,6 @@ from tests.manager.rest.town import Town, town
 
 PATIENCE = 10_000.0
 """The milliseconds that a test waits for an expectation."""
-_OF_THE_POLICY = "Applying inline style violates the following Content Security Policy directive"
 _OF_THE_API = "Failed to load resource"
 _LOOP: list[asyncio.AbstractEventLoop] = []
 """The browser's event loop. While it counts as running, no other loop could run in its thread."""
@@ -93,10 +92,6 @@ class _Watch:
             return
         # The browser logs each answer that is not a success, and each request that a test makes fail.
         if message.text.startswith(_OF_THE_API) and urlsplit(message.location["url"]).path.startswith("/v1/"):
-            return
-        # Chromium itself at times gives a line that is typed into a style, which the policy refuses. No script of the
-        # console sets that attribute: `element` refuses it.
-        if message.text.startswith(_OF_THE_POLICY) and message.location["url"].endswith("#/compose"):
             return
         self.wrong.append(f"{message.type}: {message.text} ({message.location['url']})")
 

@@ -24,6 +24,9 @@ const LOOKS = EditorView.theme({
   ".cm-tooltip-autocomplete ul li[aria-selected]": { color: "var(--on-accent)", backgroundColor: "var(--accent)" },
   ".cm-completionDetail": { color: "inherit", opacity: "0.75" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
+  // No background: Chromium gives it to what replaces such a bracket, as a style that the page's policy forbids.
+  "&.cm-focused .cm-matchingBracket": { backgroundColor: "transparent", outline: "1px solid var(--accent)" },
+  "&.cm-focused .cm-nonmatchingBracket": { backgroundColor: "transparent", outline: "1px solid var(--bad)" },
   ".cm-foldPlaceholder": { color: "var(--text)", backgroundColor: "var(--ground)", border: "1px solid var(--line)" },
 });
 
