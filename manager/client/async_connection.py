@@ -15,12 +15,11 @@ from manager.client.errors import (
     AsyncSleep,
     ExchangeStep,
     Outcome,
-    Request,
     exchange,
-    following,
     headers,
     uses_proxies,
 )
+from manager.client.request import Request, following
 from manager.client.streams import (
     STREAM_SILENCE,
     EventStreamReader,

@@ -7,10 +7,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from pydantic import BaseModel
 
 from manager.answers.base import Page
-from manager.client import requests, trials, webhooks
+from manager.client import requests
+from manager.client import sources as source_requests
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.connection import ServiceConnection
-from manager.client.errors import Request
+from manager.client.request import Request
 
 A = TypeVar("A", bound=BaseModel)
 P = ParamSpec("P")
@@ -68,7 +69,7 @@ class _Methods:
     submit_together = _Sends(requests.submit_together)
     explain = _Sends(requests.explain)
     explain_together = _Sends(requests.explain_together)
-    try_document = _Sends(trials.try_document)
+    try_document = _Sends(requests.try_document)
     replace = _Sends(requests.replace)
     remove = _Sends(requests.remove)
     preview_removal = _Sends(requests.preview_removal)
@@ -97,19 +98,19 @@ class _Methods:
     remove_wheel = _Sends(requests.remove_wheel)
 
     # Sources, task types and dead letters.
-    register_source = _Sends(requests.register_source)
-    propose_source = _Sends(requests.propose_source)
-    sources = _Lists(requests.sources)
-    source = _Sends(requests.source)
-    send_events = _Sends(requests.send_events)
-    producer = _Sends(requests.producer)
-    set_visibility = _Sends(requests.set_visibility)
-    declare_fields = _Sends(requests.declare_fields)
-    revoke_source = _Sends(requests.revoke_source)
-    make_webhook = _Sends(webhooks.make_webhook)
-    rotate_webhook = _Sends(webhooks.rotate_webhook)
-    webhook = _Sends(webhooks.webhook)
-    revoke_webhook = _Sends(webhooks.revoke_webhook)
+    register_source = _Sends(source_requests.register_source)
+    propose_source = _Sends(source_requests.propose_source)
+    sources = _Lists(source_requests.sources)
+    source = _Sends(source_requests.source)
+    send_events = _Sends(source_requests.send_events)
+    producer = _Sends(source_requests.producer)
+    set_visibility = _Sends(source_requests.set_visibility)
+    declare_fields = _Sends(source_requests.declare_fields)
+    revoke_source = _Sends(source_requests.revoke_source)
+    make_webhook = _Sends(source_requests.make_webhook)
+    rotate_webhook = _Sends(source_requests.rotate_webhook)
+    webhook = _Sends(source_requests.webhook)
+    revoke_webhook = _Sends(source_requests.revoke_webhook)
     task_types = _Lists(requests.task_types)
     dead_letters = _Lists(requests.dead_letters)
     dead_letter_groups = _Lists(requests.dead_letter_groups)

@@ -15,13 +15,12 @@ from manager.answers.overview import EventAnswer
 from manager.client.errors import (
     ExchangeStep,
     Outcome,
-    Request,
     Sleep,
     exchange,
-    following,
     headers,
     uses_proxies,
 )
+from manager.client.request import Request, following
 from manager.client.streams import (
     STREAM_SILENCE,
     EventStreamReader,

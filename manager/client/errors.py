@@ -1,4 +1,4 @@
-"""Requests and what becomes of them: the record of one, why it was not done, and when it is sent again. Pure.
+"""What becomes of requests: why one was not done, and when it is sent again. Pure.
 
 An exchange is a generator. It yields the next step, a request to send or a wait, and is sent the outcome. So both
 clients follow one set of rules, and differ only in how they send and wait.
@@ -6,17 +6,17 @@ clients follow one set of rules, and differ only in how they send and wait.
 
 import ipaddress
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Generic, Literal, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from dags.internet_addresses import unmapped
-from manager.answers.base import FieldProblem, Page, ProblemAnswer
+from manager.answers.base import FieldProblem, ProblemAnswer
+from manager.client.request import Request
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -124,56 +124,9 @@ def _place(answer: httpx.Response) -> str:
     return f"{answer.request.method} {answer.request.url.copy_with(query=None)}"
 
 
-Document = Mapping[str, Any] | bytes
-"""A document: as data, or as the bytes of a JSON file."""
 A = TypeVar("A", bound=BaseModel)
-P = TypeVar("P", bound=BaseModel)
-IDEMPOTENCY_HEADER = "Idempotency-Key"
-Method = Literal["GET", "POST", "PUT", "DELETE"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Generic[A]):
-    """A request; made by `manager.client.requests`, sent by a client."""
-
-    method: Method
-    path: str
-    answer: type[A]
-    """The type of its answer."""
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    patience: float = 30.0
-    """The seconds that the service may take until it answers."""
-
-    @property
-    def timeout(self) -> httpx.Timeout:
-        """The time limits of sending it."""
-        return httpx.Timeout(self.patience, connect=_CONNECT_PATIENCE)
-
-    @property
-    def idempotent(self) -> bool:
-        """Sending it twice does no more than sending it once."""
-        return self.method == "GET" or IDEMPOTENCY_HEADER in self.headers or "producer" in self.query
-
-
-def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
-    """The request for the page that begins at a cursor."""
-    return replace(request, query={**request.query, "after": cursor})
-
-
-def path_to(*parts: str) -> str:
-    """The path to a resource, each part escaped.
-
-    >>> path_to("sources", "a/b")
-    '/v1/sources/a%2Fb'
-    """
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
-
-
 Sleep = Callable[[float], None]
 AsyncSleep = Callable[[float], Awaitable[None]]
-_CONNECT_PATIENCE = 5.0
 
 
 def headers(key: SecretStr | str | None) -> dict[str, str]:

@@ -10,7 +10,13 @@ from pydantic import ValidationError
 
 from manager.answers.dataflows import OutputEvent, OutputPlace
 from manager.answers.overview import EventAnswer
-from manager.client.errors import TRANSIENT, not_understood, path_to, refused, unreachable
+from manager.client.errors import (
+    TRANSIENT,
+    not_understood,
+    refused,
+    unreachable,
+)
+from manager.client.request import path_to
 
 E = TypeVar("E")
 STREAM_SILENCE = 60.0

@@ -25,7 +25,7 @@ from manager.answers.base import FieldProblem
 from manager.cli import Shown, WrongUsage, client_command, complain
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
-from manager.client.requests import ONE_TIME_PREFIX
+from manager.client.sources import ONE_TIME_PREFIX
 from manager.sources.event_files import (
     TYPED,
     EventChunk,
