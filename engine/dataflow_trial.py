@@ -121,10 +121,12 @@ def run_trial(order: TrialOrder, watch: TaskWatch = _UNWATCHED) -> TrialResult:
         elif stream.folder is not None:
             placed = newest_items(Path(stream.folder), order.newest, stream.since)
             arrived += [Arrived(ingress.stream, at, item.count, item.stamp, item.payload) for at, item in placed]
+    # What arrived of a stream is in order.
+    starts: dict[str, int] = {}
     ends: dict[str, int] = {}
     for item in arrived:
-        ends[item.stream] = max(ends.get(item.stream, 0), item.first + item.count)
-    starts = {stream: min(item.first for item in arrived if item.stream == stream) for stream in ends}
+        starts.setdefault(item.stream, item.first)
+        ends[item.stream] = item.first + item.count
     behaviours = behaviours_of(order.plan.active, order.behaviours, watch)
     state = InstanceStates()
     record = run_batch(
@@ -195,7 +197,7 @@ def _result(order: TrialOrder, record: Record, unfit: Sequence[_Unfit]) -> Trial
             of_instance = left.setdefault(emitted.origin.instance, {})
             of_instance[emitted.origin.port] = shown.of_rows([emitted.events])
     rejections = {instance: meter.dead for instance, meter in record.meters.items() if meter.dead}
-    rejected = [*_rejected(record.dead, shown), *_rejected_at_once(unfit, shown)]
+    rejected = [*_rejected(record.dead, shown), *_rejected_as_unfit(unfit, shown)]
     for letters in (record.dead, unfit):
         for letter in letters:
             if letter.instance not in record.meters:
@@ -217,7 +219,7 @@ def _rejected(dead: Iterable[Dead], shown: "_Shown") -> Iterator[RejectedEvents]
         yield RejectedEvents(instance=port.instance, port=port.port, reason=reason, events=shown.of_rows(batches))
 
 
-def _rejected_at_once(unfit: Iterable[_Unfit], shown: "_Shown") -> Iterator[RejectedEvents]:
+def _rejected_as_unfit(unfit: Iterable[_Unfit], shown: "_Shown") -> Iterator[RejectedEvents]:
     by_reason: dict[tuple[Port, str], list[str]] = {}
     for event in unfit:
         by_reason.setdefault((Port(event.instance, event.port), event.reason), []).append(event.event)

@@ -8,6 +8,8 @@ from manager.answers.base import Answer, FieldProblem, Form
 
 MOST_TRIED = 500
 """The most events of one source in a trial."""
+MOST_TRIED_SOURCES = 100
+"""The most sources that get events in a trial."""
 
 
 class TrialForm(Form):
@@ -15,7 +17,7 @@ class TrialForm(Form):
 
     document: dict[str, Any]
     """It may have problems: the tasks that are sound run."""
-    events: Annotated[dict[str, tuple[Any, ...]], Field(max_length=100)] = Field(default={})
+    events: Annotated[dict[str, tuple[Any, ...]], Field(max_length=MOST_TRIED_SOURCES)] = Field(default={})
     """Events for a source, by the id of its task or by its name. Others give their newest events that are kept."""
     newest: Annotated[int, Field(ge=0, le=MOST_TRIED)] = 200
     """The most events that are taken of each source that is not in `events`."""

@@ -103,9 +103,8 @@ def _files() -> Mapping[str, bytes]:
 
 
 _WITH_ROUTERS = (
-    *(overview, dataflows, trials, adaptation, reconfigurations, sources, pipelines, tenants, jobs, moves, savings),
-    outputs,
-    streams,
+    *(overview, dataflows, trials, adaptation, reconfigurations, sources, pipelines),
+    *(tenants, jobs, moves, savings, outputs, streams),
 )
 ROUTERS = (
     *(router for module in _WITH_ROUTERS for router in vars(module).values() if isinstance(router, APIRouter)),

@@ -198,38 +198,33 @@ class DraftTrial:
         """Yield what the result says of each sound task among some ids."""
         lacks = self._lacks()
         rejections: dict[int, list[TriedRejection]] = {}
-        for rejected in result.rejected:
-            rejections.setdefault(rejected.instance, []).append(_rejection(rejected))
+        for events in result.rejected:
+            rejections.setdefault(events.instance, []).append(_rejection(events))
         entered: dict[int, dict[str, TriedEvents]] = {}
         for (instance, port), tap in self._taps.items():
             entered.setdefault(instance, {})[port] = _shown(result.left.get(tap, {}).get("out"))
         for id_ in ids:
-            if (place := self._dataflow.places.get(id_)) is not None:
-                yield self._answer(id_, place, result).model_copy(
-                    update={
-                        "lacks": tuple(lacks[place]),
-                        "inputs": entered.get(place + 1, {}),
-                        "rejections": tuple(rejections.get(place + 1, ())),
-                    }
-                )
-
-    def _answer(self, id_: str, place: int, result: TrialResult) -> TriedTask:
-        task, instance = self._dataflow.tasks[place], place + 1
-        left = result.left.get(instance, {})
-        runs = not self._not_run[place]
-        rejected, taken = result.rejections.get(instance, 0), result.taken.get(instance, 0)
-        reads_source = self._reads_source(place)
-        if reads_source:
-            taken = rejected + sum(events.count for events in left.values())
-        return TriedTask(
-            id=id_,
-            not_run=self._not_run[place],
-            taken=taken,
-            origin=self._origin(place, taken) if reads_source else None,
-            seen=taken - rejected if runs and task.type.state is not State.NONE else None,
-            outputs={port: _shown(left.get(port)) for port in task.type.outputs} if runs else {},
-            rejected=rejected,
-        )
+            place = self._dataflow.places.get(id_)
+            if place is None:
+                continue
+            task, instance = self._dataflow.tasks[place], place + 1
+            left = result.left.get(instance, {})
+            rejected, taken = result.rejections.get(instance, 0), result.taken.get(instance, 0)
+            runs, reads_source = not self._not_run[place], self._reads_source(place)
+            if reads_source:
+                taken = rejected + sum(shown.count for shown in left.values())
+            yield TriedTask(
+                id=id_,
+                not_run=self._not_run[place],
+                lacks=tuple(lacks[place]),
+                taken=taken,
+                origin=self._origin(place, taken) if reads_source else None,
+                seen=taken - rejected if runs and task.type.state is not State.NONE else None,
+                inputs=entered.get(instance, {}),
+                outputs={port: _shown(left.get(port)) for port in task.type.outputs} if runs else {},
+                rejected=rejected,
+                rejections=tuple(rejections.get(instance, ())),
+            )
 
     def _origin(self, place: int, taken: int) -> Literal["pasted", "kept", "none"]:
         if place in self._pasted:

@@ -12,7 +12,7 @@ from dags.problems import pointer
 from engine.behaviour import installed_behaviours
 from manager.answers.base import FieldProblem
 from manager.answers.overview import OperationKind
-from manager.answers.trials import MOST_TRIED, TrialAnswer
+from manager.answers.trials import MOST_TRIED, MOST_TRIED_SOURCES, TrialAnswer
 from manager.dataflows.use_cases import Dataflows
 from manager.kernel.registered_sources import Readable, Registered
 from manager.problem import FieldError, InvalidDataflow, StateNotReady, TooLarge, Trouble, invalid
@@ -20,7 +20,6 @@ from manager.trials.orders import DraftTrial, TrialWishes
 from manager.trials.processes import TrialEnded
 from manager.use_case import Base, Caller, note
 
-_MOST_SOURCES = 100
 _AGAIN = 5.0
 
 
@@ -55,8 +54,8 @@ def trial_request(sent: bytes) -> TrialRequest:
     except (msgspec.DecodeError, RecursionError) as error:
         remedy = 'send {"document": { ... }, "events": {"task": [ ... ]}, "newest": 200}'
         raise invalid("", "not-a-trial", f"the body is no trial: {error}", remedy) from None
-    if len(request.events) > _MOST_SOURCES or any(len(events) > MOST_TRIED for events in request.events.values()):
-        raise TooLarge(MOST_TRIED, f"events of one source, or events of more than {_MOST_SOURCES} sources")
+    if len(request.events) > MOST_TRIED_SOURCES or any(len(events) > MOST_TRIED for events in request.events.values()):
+        raise TooLarge(MOST_TRIED, f"events of one source, or events of more than {MOST_TRIED_SOURCES} sources")
     return request
 
 

@@ -33,7 +33,7 @@ def item(first: int, count: int, stamp: int) -> Item:
 def test_the_newest_events_since_a_time_are_read(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[int]], most: int, since: int
 ) -> None:
-    """In order, whatever lies in which file; a marker, written as a count of 0, is no event."""
+    """In order, whichever files they are in; a marker, written as a count of 0, is no event."""
     folder = tmp_path_factory.mktemp("spool")
     spool = Spool(folder, most_bytes=10_000_000)
     expected: list[int] = []

@@ -97,7 +97,7 @@ def test_the_process_has_no_secret_of_the_managers(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_trial_that_fails_by_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """No document should cause that, so its tenant is told no more than that it failed."""
+    """No document should cause that, so its tenant learns only that it failed."""
     sent = order(WELL)
     slot = replace(sent.plan.slots[0], inputs=(Edge(parent=2),))
     with pytest.raises(TrialFailed):
