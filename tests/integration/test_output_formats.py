@@ -19,8 +19,8 @@ from manager.answers.dataflows import DataflowState
 from manager.client.requests import make_credentials
 from tests.brokers import KINDS
 from tests.integration.hosting import counted, numbers
-from tests.integration.serving import Served, counting, serving, street
-from tests.integration.tenanted_broker import BOUND, PROTOCOLS, V5, V311, TenantedBroker
+from tests.integration.serving import BOUND, Served, counting, serving, street
+from tests.integration.tenanted_broker import PROTOCOLS, V5, V311, TenantedBroker
 
 
 class Reader:
@@ -57,9 +57,9 @@ class Reader:
             ]
 
     def until(self, condition: Any, what: str) -> None:
-        """Wait for something to become true."""
+        """Wait for something to become true; what Spark has to do first takes its time on a busy machine."""
         with self._news:
-            assert self._news.wait_for(condition, BOUND), f"not within {BOUND} s: {what}"
+            assert self._news.wait_for(condition, BOUND), f"not within {BOUND} s: {what}; came: {dict(self.counts)}"
 
     def close(self) -> None:
         """Leave."""
