@@ -7,6 +7,7 @@ own credentials.
 import json
 import logging
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -194,13 +195,17 @@ def _name(process: psutil.Process) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback address on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback address on which nothing listens.
+
+    It is below those that systems give to connections, one of which could take it before somebody listens there.
+    """
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RunFailed(f"none of a hundred ports from {_PORTS.start} to {_PORTS.stop} is free")
 
 
+_PORTS = range(20_000, 32_000)
 _PATIENCE = 90.0
 """Seconds to wait for events before a run fails."""
 _ACCEPTANCE = 10.0

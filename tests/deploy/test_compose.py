@@ -10,7 +10,6 @@ import re
 import runpy
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -32,6 +31,7 @@ from manager.tenants.broker_access import Grant, access_list, password_list, use
 from tests import needs
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT
+from workloads.service import free_port
 
 FOLDER = ROOT / "deploy"
 TEXT = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
@@ -315,10 +315,7 @@ BRAID = "from manager.command import app; app()"
 def broker(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The script with folders and ports of its own; its environment."""
     needs.mosquitto_passwd()
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        ports = str(first.getsockname()[1]), str(second.getsockname()[1])
+    ports = str(free_port()), str(free_port())
     folders = {name: tmp_path / name.lower() for name in ("ACCESS", "RUN", "DATA", "TENANTS")}
     for folder in folders.values():
         folder.mkdir()

@@ -11,7 +11,8 @@ import psutil
 
 from bridge.transport.address import Address
 from tests.faulty_way import FaultyWay
-from tests.integration.serving import BOUND, BRAID, free_port
+from tests.integration.serving import BOUND, BRAID
+from workloads.service import free_port
 
 
 class MachineWays:

@@ -16,7 +16,8 @@ from manager.answers.dataflows import DataflowState
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused, Unreachable
 from tests.integration.machine_process import MachineProcess, MachineWays
-from tests.integration.serving import Served, counting, free_port, street
+from tests.integration.serving import Served, counting, street
+from workloads.service import free_port
 
 _AT_ONCE = 3
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from manager.client.client import Client
 from manager.client.errors import NotDone
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
+from workloads.service import free_port
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
@@ -352,11 +352,3 @@ def _words(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:
         return []
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -13,9 +13,10 @@ from benchmarks.peers.processes import asked_process
 from bridge.transport.address import Address
 from manager.answers.dataflows import DataflowState
 from tests.documentation.pages import page
-from tests.integration.serving import BOUND, Served, free_port, serving
+from tests.integration.serving import BOUND, Served, serving
 from tests.integration.test_output_formats import Reader
 from tests.integration.test_shell_blocks import second_terminal, typed
+from workloads.service import free_port
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 GUIDE = page("docs/how-to/connect-your-plant.md")

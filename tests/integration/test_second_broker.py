@@ -9,8 +9,9 @@ import pytest
 
 from bridge.broker import start_broker
 from manager.answers.dataflows import DataflowState
-from tests.integration.serving import Served, counting, free_port, street
+from tests.integration.serving import Served, counting, street
 from tests.integration.test_sending import CHUNK, Listener, sent
+from workloads.service import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mosquitto]
 

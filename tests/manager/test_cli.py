@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from manager.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page as documented
 from tests.manager.braid_runner import Braid
 from tests.manager.client.scripted_service import ok, page, refusal
+from workloads.service import free_port
 
 
 def called(function: object, *words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
@@ -350,7 +350,7 @@ def test_serve_logs_objects_and_protects_its_files(tmp_path: Path) -> None:
     """Each line is an object, and lifecycle events have names. Only the owner can read secret files."""
     root = tmp_path / "root"
     process = subprocess.Popen(  # noqa: S603 - our own program
-        [*BRAID, "serve", "--json", "--root", str(root), "--host", "none", "--port", str(_free_port())],
+        [*BRAID, "serve", "--json", "--root", str(root), "--host", "none", "--port", str(free_port())],
         cwd=tmp_path,
         env=_environment(tmp_path),
         stdout=subprocess.PIPE,
@@ -377,13 +377,6 @@ def test_serve_logs_objects_and_protects_its_files(tmp_path: Path) -> None:
     events = [line["event"] for line in logged if "event" in line]
     assert ["serves", "leads", "key", "ready", "ends", "ended"] == events
     assert not any((root / "key").read_text().strip() in line["message"] for line in logged)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _is_secret(path: Path) -> bool:

@@ -1,7 +1,6 @@
 """An OPC UA server on this machine, for tests."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -12,13 +11,9 @@ from asyncua import ua
 from asyncua.crypto.permission_rules import User, UserRole
 from asyncua.server.server import Server
 
+from workloads.service import free_port
+
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _moment(at: datetime | None) -> ua.DateTime | None:

@@ -30,7 +30,8 @@ from dags import Kind, Schema
 from dags.connectors import OpcuaConnector
 from dags.message_formats import JSON
 from engine.outside import HostOutside, Vault
-from tests.bridge.connectors.opcua_server import PlantServer, free_port
+from tests.bridge.connectors.opcua_server import PlantServer
+from workloads.service import free_port
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VALUES = {"Temp": 20.5, "Count": 3}

@@ -44,17 +44,12 @@ from manager.settings import ClientSettings, Settings
 from tests import needs
 from tests.authority import Authority
 from tests.manager.client.scripted_service import URL, Service, page, refusal
+from workloads.service import free_port
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(root=tmp_path / "root", port=free_port())
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def secret(settings: Settings, **secrets: str) -> Settings:
