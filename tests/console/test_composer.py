@@ -445,6 +445,39 @@ def test_what_the_canvas_does_not_draw_stays_as_it_is_written(composer: Page) ->
     assert kept in "\n".join(page.locator(".cm-line").all_inner_texts())
 
 
+def test_what_is_chosen_later_is_drawn(composer: Page) -> None:
+    """Alternates by their names, with figures in the form; points and gaps by who chooses; guarded streams dashed."""
+    page = composer
+    fine = {"name": "fine", "type": "kalman_filter", "config": {"field": "temperature"}, "value": 1, "cost": 90}
+    coarse = {"name": "coarse", "value": 0.6, "cost": 5} | {k: README["tasks"][1][k] for k in ("type", "config")}
+    guard = {"activate": {"metric": "latency", "below": 2}, "deactivate": {"metric": "latency", "above": 4}}
+    adaptive = README | {
+        "tasks": [
+            README["tasks"][0],
+            {"id": "smooth", "alternates": [fine, coarse], "first": "coarse"},
+            {"id": "averages", "type": "output"},
+            {"id": "details", "type": "output"},
+        ],
+        "streams": [
+            {"from": "street", "to": "smooth"},
+            {"from": "smooth", "to": "averages"},
+            {"from": "smooth", "to": "details", "when": guard},
+        ],
+    }
+    write(page, adaptive)
+    expect(ready(page)).to_be_visible()
+    expect(task(page, "smooth")).to_have_accessible_name(re.compile("smooth fine or coarse (starts|runs)"))
+    expect(page.locator(".joined.guarded")).to_have_count(1)
+    task(page, "smooth").click()
+    form = page.get_by_role("region", name="The selected task")
+    expect(form).to_contain_text("coarse (first)")
+    expect(form).to_contain_text("kalman_filter, value 1, cost 90")
+    places = [{"id": "clean", "point": {}}, {"id": "calm", "gap": {"most": 3}}]
+    write(page, README | {"tasks": [README["tasks"][0], *places, README["tasks"][3]], "streams": []})
+    expect(task(page, "clean")).to_contain_text("a module by plan")
+    expect(task(page, "calm")).to_contain_text("modules by plan")
+
+
 def test_drafts_and_templates_are_opened(console_service: ConsoleService, composer: Page) -> None:
     """A draft comes back after a reload, for whoever drew it alone; every dataflow of one's own is a template."""
     page = composer

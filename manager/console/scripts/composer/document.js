@@ -43,6 +43,17 @@ export function taskOf(document, id) {
   return document.tasks.find((task) => task.id === id);
 }
 
+/** What a task does, in a few words: its type, or what is chosen for it while it runs or when it is planned. */
+export function workOf({ type, alternates, point, gap }) {
+  if (typeof type === "string") {
+    return type;
+  }
+  if (Array.isArray(alternates)) {
+    return alternates.map((alternate) => alternate?.name ?? "?").join(" or ");
+  }
+  return point ? "a module by plan" : gap ? "modules by plan" : "no type";
+}
+
 /** An id like the wanted one that no task has. */
 export function freshId(document, wanted) {
   const base = wanted.replaceAll(UNFIT, "-").slice(0, 120) || "task";

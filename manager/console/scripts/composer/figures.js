@@ -1,6 +1,7 @@
 /** The figures of the canvas: tasks with their ports, and streams. */
 
 import { svg } from "../dom.js";
+import { workOf } from "./document.js";
 import { portAt } from "./places.js";
 
 /** The characters that fit into a line, approximately. */
@@ -21,20 +22,22 @@ export function taskFigure(task, { box, ports, state, isSelected, isFocusable, r
   return svg("g", {
     class: `composed ${state.kind}${isSelected ? " selected" : ""}${closed ? " closed" : ""}`, role: "option",
     tabindex: isFocusable ? "0" : "-1", "aria-selected": String(isSelected), dataset: { task: task.id },
-    "aria-label": `${task.id} ${typeName(task)} ${state.more}`,
+    "aria-label": `${task.id} ${workOf(task)} ${state.more}`,
   },
   svg("g", { "aria-hidden": "true" },
-    svg("title", {}, `${task.id}: ${typeName(task)}, ${state.more}`),
+    svg("title", {}, `${task.id}: ${workOf(task)}, ${state.more}`),
     svg("rect", { class: "composed-box", x, y, width, height, rx: 6 }),
-    line(20, task.id, "composed-id"), line(38, typeName(task)),
+    line(20, task.id, "composed-id"), line(38, workOf(task)),
     line(56, `${MARKS[state.kind]} ${state.words}`, "composed-how"),
     sideOf(box, ports.inputs, false, refusals), sideOf(box, ports.outputs, true, null)));
 }
 
-/** A stream between two points; `look` has whether it is selected or wrong. */
+/** A stream between two points, dashed if a guard opens and closes it; `look` has whether it is selected or wrong. */
 export function streamFigure(stream, begin, end, { isSelected, isWrong }) {
-  return svg("g", { class: `joined${isSelected ? " selected" : ""}${isWrong ? " invalid" : ""}`, dataset: { stream: stream.at } },
-    svg("title", {}, `A stream from ${stream.from} to ${stream.to}`),
+  const isGuarded = stream.when !== undefined;
+  const looks = `joined${isSelected ? " selected" : ""}${isWrong ? " invalid" : ""}${isGuarded ? " guarded" : ""}`;
+  return svg("g", { class: looks, dataset: { stream: stream.at } },
+    svg("title", {}, `A stream from ${stream.from} to ${stream.to}${isGuarded ? ", open while its guard permits" : ""}`),
     svg("path", { class: "joined-touch", d: curve(begin, end) }),
     svg("path", { class: "joined-line", d: curve(begin, end) }),
     svg("path", { class: "joined-head", d: `M ${end[0] - 6} ${end[1]} l -8 -4.5 v 9 z` }));
@@ -62,10 +65,6 @@ function sideOf(box, ports, isOutput, refusals) {
 function curve([x, y], [toX, toY]) {
   const bend = Math.max(BEND / 2, Math.min(BEND * 2, Math.abs(toX - x) / 2));
   return `M ${x} ${y} C ${x + bend} ${y} ${toX - bend} ${toY} ${toX} ${toY}`;
-}
-
-function typeName(task) {
-  return typeof task.type === "string" ? task.type : "no type";
 }
 
 function shortened(text) {

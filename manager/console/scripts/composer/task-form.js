@@ -5,7 +5,9 @@ import { element, field, named, prose, replace } from "../dom.js";
 import { unescaped } from "../json-positions.js";
 import { isSame } from "../merge-patch.js";
 import { endsOf, openPort, refusal } from "./connecting.js";
-import { idRefusal, taskOf, withConfig, withField, withId, withoutStream, withoutTasks } from "./document.js";
+import {
+  idRefusal, taskOf, withConfig, withField, withId, withoutStream, withoutTasks, workOf,
+} from "./document.js";
 
 /**
  * The form. `show` brings it up to date; a control that somebody uses stays.
@@ -28,7 +30,7 @@ export function taskForm(composing, { typeOf, sources }, on) {
     const task = taskOf(composing.document, id);
     const type = typeOf(task.type);
     const arriving = fieldsAt(composing.previews.get(id));
-    const key = JSON.stringify([id, task.type, type === undefined, arriving]);
+    const key = JSON.stringify([id, task.type, task.alternates, task.point, task.gap, type === undefined, arriving]);
     const isTyped = shown !== null && isSame(shown.form?.edited().config ?? null, task.config ?? {});
     if (shown === null || shown.key !== key || (shown.form !== null && !isTyped)) {
       const focused = node.contains(document.activeElement) ? document.activeElement.id : "";
@@ -74,9 +76,8 @@ export function taskForm(composing, { typeOf, sources }, on) {
       }
     });
     replace(node,
-      element("h2", {}, named(task.id), " ", element("code", { class: "faint" }, String(task.type ?? ""))),
-      type === undefined ? element("p", { class: "faint" }, "The form of this type is not known; edit its config as JSON.")
-        : element("p", {}, prose(type.summary)),
+      element("h2", {}, named(task.id), " ", element("code", { class: "faint" }, workOf(task))),
+      type === undefined ? chosenLater(task) : element("p", {}, prose(type.summary)),
       state, wrong, naming, form?.node, fields,
       element("div", { class: "field" }, element("label", {}, fresh, " Start it and all below anew, instead of sharing")),
       streams,
@@ -201,4 +202,25 @@ function fieldList(words, fields) {
   return element("p", { class: "faint" }, `${words} `, names.length === 0 ? "no fields." : names.map(([name, kind], at) => [
     at > 0 ? ", " : "", element("code", {}, name), ` (${kind})`,
   ]), names.length === 0 ? null : ".");
+}
+
+/** What a task without a form may become; that is edited as JSON. */
+function chosenLater({ type, alternates, first, point, gap }) {
+  if (Array.isArray(alternates)) {
+    const rows = alternates.map((alternate) => [
+      element("dt", {}, named(String(alternate?.name)), alternate?.name === first ? " (first)" : ""),
+      element("dd", {}, element("code", {}, String(alternate?.type ?? alternate?.module)), `, value ${figure(alternate?.value)}, cost ${figure(alternate?.cost)}`),
+    ]);
+    return [
+      element("p", {}, "One of these runs; which one, load, time and events decide. Edit them as JSON."),
+      element("dl", { class: "facts" }, rows),
+    ];
+  }
+  const words = point ? "Planning chooses the module that stands here, by the goals." : "Planning fills this place with a chain of modules, by the goals.";
+  const unknown = type === undefined ? "It has no type yet." : "The form of this type is not known.";
+  return element("p", {}, point || gap ? words : unknown, " Edit it as JSON.");
+}
+
+function figure(value) {
+  return typeof value === "object" && value !== null ? "by a guard" : String(value ?? "unknown");
 }
