@@ -160,7 +160,7 @@ SettingsFile = Annotated[
     Path | None, typer.Option(help="The settings file. Default: BRAID_SETTINGS, else braid.toml in this folder.")
 ]
 Url = Annotated[str | None, typer.Option(help="The URL of the service. Default: BRAID_URL, else this machine.")]
-Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
+Id = Annotated[str, typer.Argument(help="The id of a dataflow, or its name; operators may write TENANT/NAME.")]
 File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant to act for; for operators.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]

@@ -53,12 +53,13 @@ def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
 
 
 def path_to(*parts: str) -> str:
-    """The path to a resource, each part escaped.
+    """The path to a resource, each part escaped. In the name of a dataflow the service takes a colon for a slash.
 
-    >>> path_to("sources", "a/b")
-    '/v1/sources/a%2Fb'
+    >>> path_to("machines", "north/1"), path_to("dataflows", "ann/hot and cold")
+    ('/v1/machines/north%2F1', '/v1/dataflows/ann%3Ahot%20and%20cold')
     """
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    written = (part.replace("/", ":") for part in parts) if parts[0] == "dataflows" else parts
+    return "/v1/" + "/".join(quote(part, safe="") for part in written)
 
 
 def request(

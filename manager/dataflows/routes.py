@@ -28,11 +28,11 @@ from manager.problem import (
     StateNotReady,
 )
 from manager.rest.dependencies import (
-    ById,
     ForTenant,
     IdempotencyKey,
     Text,
     TheCaller,
+    TheDataflow,
     ThePage,
     TheService,
     document,
@@ -118,13 +118,13 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 
 
 @router.get("/dataflows/{id}", **documented(NotFound, StateNotReady))
-def dataflow(service: TheService, caller: TheCaller, dataflow: ById) -> DataflowDetail:
+def dataflow(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> DataflowDetail:
     """Show a dataflow with its tasks and its document."""
     return service.dataflows.get(caller, dataflow)
 
 
 @router.put("/dataflows/{id}", **documented(*_CHANGING, body=Document))
-def replace(service: TheService, caller: TheCaller, dataflow: ById, raw: _Raw) -> SubmitAnswer:
+def replace(service: TheService, caller: TheCaller, dataflow: TheDataflow, raw: _Raw) -> SubmitAnswer:
     """Replace the document of a dataflow, in one change. Tasks that both documents have keep running."""
     return service.dataflows.replace(caller, dataflow, raw)
 
@@ -133,7 +133,7 @@ def replace(service: TheService, caller: TheCaller, dataflow: ById, raw: _Raw) -
 def remove(
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     stop: Annotated[
         Stop, Query(description="`now` stops it at once; `drain` first processes what its sources have sent so far.")
     ] = Stop.NOW,
@@ -143,7 +143,7 @@ def remove(
 
 
 @router.get("/dataflows/{id}/removal", **documented(Conflict, NotFound, StateNotReady))
-def preview_dataflow_removal(service: TheService, caller: TheCaller, dataflow: ById) -> RemovalAnswer:
+def preview_dataflow_removal(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> RemovalAnswer:
     """Preview a removal: which tasks would stop, and how many would run on for others. Nothing changes."""
     return service.dataflows.preview_removal(caller, dataflow)
 

@@ -1,6 +1,7 @@
 """Dataflows: submitted alone or together, replaced, explained, removed, shown and watched."""
 
 import json
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -9,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
@@ -19,6 +20,7 @@ from bridge.output_topics import chosen_topic
 from dags import InvalidDocument
 from dags import State as Remembers
 from dags.outputs import OutputSettings
+from dags.problems import pointer, quoted
 from engine.delivery.publisher import recent_output
 from engine.plan import Plan
 from engine.records.job_folder import job_folder
@@ -56,7 +58,7 @@ from manager.observations.reports import HostSeen, Measured, Observations, recei
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
 from manager.pipelines.composer import Composed, PipelineComposer, Present, pipeline_in, plan_answer, previewed
 from manager.planner import Supplied
-from manager.problem import Conflict, FieldError, InvalidDataflow, NotFound, StateNotReady
+from manager.problem import Conflict, FieldError, InvalidDataflow, NotFound, StateNotReady, invalid
 from manager.savings.use_cases import saving
 from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, Paging, hour, moment, paged, tenant_of
@@ -64,6 +66,8 @@ from merge import Instance, MeasuredCosts, estimated
 
 _REJECTS_SHOWN = 3600.0
 """Seconds for which a dataflow says that a source has rejected an event."""
+_MOST_NAMESAKES = 5
+_ID = re.compile(r"d-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,6 +427,28 @@ class Dataflows(Base):
                 break
             after = rows[-1].number or 0
         return paged(answers, paging.limit, cursor=lambda pair: pair[0].number, answer=lambda pair: pair[1])
+
+    def id_of(self, caller: Caller, named: str) -> str:
+        """The id of the caller's dataflow with an id or a name; unchanged where it names none.
+
+        Operators may write the tenant before a name. In names, a slash and a colon are the same: no path has a slash.
+        """
+        if _ID.fullmatch(named):
+            return named
+        name = func.replace(col(DataflowRow.name), "/", ":")
+        wanted = name == named.replace("/", ":")
+        if caller.tenant is None:
+            wanted |= col(DataflowRow.tenant) + ":" + name == named.replace("/", ":")
+        else:
+            wanted &= col(DataflowRow.tenant) == caller.tenant
+        known = select(col(DataflowRow.id), col(DataflowRow.tenant)).where(wanted, col(DataflowRow.removed).is_(None))
+        with self._store.read() as session:
+            candidates = session.execute(known.order_by(col(DataflowRow.number)).limit(_MOST_NAMESAKES + 1)).all()
+        if len(candidates) > 1:
+            listed = ", ".join(f"{dataflow} of {tenant}" for dataflow, tenant in candidates[:_MOST_NAMESAKES])
+            said = f"several dataflows have the name {quoted(named)}: {listed}"
+            raise invalid(pointer("path", "id"), "ambiguous-name", said, "use an id")
+        return candidates[0][0] if candidates else named
 
     def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""

@@ -20,7 +20,7 @@ from manager.answers.jobs import (
     StreamAnswer,
 )
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.rest.dependencies import Named, Text, TheCaller, TheId, ThePage, TheService, form
+from manager.rest.dependencies import Named, Text, TheCaller, TheDataflow, TheId, ThePage, TheService, form
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["running"])
@@ -133,11 +133,11 @@ def remove_image(service: TheService, caller: TheCaller, name: _NamedImage) -> I
     return service.images.remove(caller, name)
 
 
-@router.get("/dataflows/{dataflow}/placement", **documented(Conflict, Forbidden, NotFound, StateNotReady))
+@router.get("/dataflows/{id}/placement", **documented(Conflict, Forbidden, NotFound, StateNotReady))
 def explain_placement(
     service: TheService,
     caller: TheCaller,
-    dataflow: TheId,
+    dataflow: TheDataflow,
     task: Annotated[
         Text | None, Query(description="Also say where else this task could be, which no other dataflow uses.")
     ] = None,
@@ -146,20 +146,20 @@ def explain_placement(
     return service.placements.explain(caller, dataflow, task)
 
 
-@router.get("/dataflows/{dataflow}/placement/pddl", **documented(Conflict, Forbidden, NotFound, StateNotReady))
-def export_placement(service: TheService, caller: TheCaller, dataflow: TheId) -> PlacementPddlAnswer:
+@router.get("/dataflows/{id}/placement/pddl", **documented(Conflict, Forbidden, NotFound, StateNotReady))
+def export_placement(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> PlacementPddlAnswer:
     """Show the tasks that no other dataflow uses as a planning problem in PDDL; operators only."""
     return service.placements.export(caller, dataflow)
 
 
 @router.post(
-    "/dataflows/{dataflow}/placement/plan",
+    "/dataflows/{id}/placement/plan",
     **documented(Conflict, Forbidden, NotFound, StateNotReady, body=PlacementPlanForm),
 )
 def check_placement_plan(
     service: TheService,
     caller: TheCaller,
-    dataflow: TheId,
+    dataflow: TheDataflow,
     sent: Annotated[PlacementPlanForm, Depends(form(PlacementPlanForm))],
 ) -> PlacementPlanAnswer:
     """Say what a planner's plan for that problem makes of the dataflow, and what it costs; operators only."""

@@ -12,12 +12,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from manager.answers.dataflows import DataflowAnswer, OutputEvent
-from manager.cli import Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
+from manager.answers.dataflows import OutputEvent
+from manager.cli import Id, Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
 from manager.client.client import Client
-from manager.client.errors import Refused
-
-_NOT_FOUND = 404
 
 
 class LineFormat(StrEnum):
@@ -30,7 +27,7 @@ class LineFormat(StrEnum):
 @client_command
 def tail(  # noqa: PLR0913 - each is an argument or option of the command
     client: Client,
-    dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name if it is unique.")],
+    dataflow: Id,
     sink: Annotated[str | None, typer.Argument(help="One of its outputs. Default: all.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
     last: Annotated[int, typer.Option(min=0, max=1_000, help="Begin with so many past events of each output.")] = 10,
@@ -44,7 +41,7 @@ def tail(  # noqa: PLR0913 - each is an argument or option of the command
     ] = None,
 ) -> Iterator[Shown]:
     """Follow the outputs of a dataflow, one event for each line: the last past ones, then new ones."""
-    shown_dataflow = _dataflow(client, dataflow)
+    shown_dataflow = client.dataflow(dataflow)
     if column and line_format is not LineFormat.CSV:
         raise WrongUsage("--column is for CSV only; add --format csv")
     if line_format is not None:
@@ -112,22 +109,6 @@ def _without_gaps(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:
             complain(f"missed {event.missed:,} events of {event.sink}: they came faster than they were read")
         else:
             yield event
-
-
-def _dataflow(client: Client, named: str) -> DataflowAnswer:
-    """The dataflow with an id, else the one with a name."""
-    try:
-        return client.dataflow(named)
-    except Refused as error:
-        if error.status != _NOT_FOUND:
-            raise
-        dataflows = tuple(client.dataflows(name=named))
-        if len(dataflows) > 1:
-            ids = ", ".join(dataflow.id for dataflow in dataflows)
-            raise WrongUsage(f"{len(dataflows)} dataflows have the name '{named}': {ids}; use an id") from None
-        if not dataflows:
-            raise
-        return dataflows[0]
 
 
 def _json(event: Any) -> str:

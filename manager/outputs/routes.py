@@ -16,19 +16,28 @@ from manager.answers.dataflows import OutputEvent, SampleAnswer
 from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
 from manager.outputs.readers import OutputLook, OutputReader, Tail
 from manager.problem import Conflict, Forbidden, NotFound, QuotaExceeded, StateNotReady
-from manager.rest.dependencies import ById, StillLetIn, Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import (
+    ById,
+    DataflowAskedFor,
+    OnlyOfDataflow,
+    StillLetIn,
+    Text,
+    TheCaller,
+    TheDataflow,
+    ThePage,
+    TheService,
+)
 from manager.rest.examples import example
 from manager.rest.openapi import documented, streamed
 from manager.rest.streams import EVENT_STREAM_MEDIA_TYPE, LONGEST_WAIT, EventFeed, SignsOfLife
 
 router = APIRouter(prefix="/v1", tags=["dead letters"])
-_OfDataflow = Annotated[Text | None, Query(description="Only those of this dataflow. It may be removed.")]
 Alike = Annotated[bool, Query(description="All dead letters of the same task with the same reason, too.")]
 
 
 @router.get("/dead-letters", **documented())
 def dead_letters(
-    service: TheService, caller: TheCaller, page: ThePage, dataflow: _OfDataflow = None
+    service: TheService, caller: TheCaller, page: ThePage, dataflow: OnlyOfDataflow = None
 ) -> Page[DeadLetterAnswer]:
     """List events that tasks of the caller's dataflows failed on, newest first."""
     return service.dead_letters.page(caller, page, dataflow=dataflow)
@@ -36,16 +45,14 @@ def dead_letters(
 
 @router.get("/dead-letters/groups", **documented())
 def dead_letter_groups(
-    service: TheService, caller: TheCaller, page: ThePage, dataflow: _OfDataflow = None
+    service: TheService, caller: TheCaller, page: ThePage, dataflow: OnlyOfDataflow = None
 ) -> Page[DeadLetterGroupAnswer]:
     """List the same by task and reason: how many, and when the first and the last came; newest first."""
     return service.dead_letters.groups(caller, page, dataflow=dataflow)
 
 
 @router.post("/dead-letters/replay", **documented(Conflict, Forbidden, NotFound, StateNotReady))
-def replay_dead_letters(
-    service: TheService, caller: TheCaller, dataflow: Annotated[Text, Query(description="The dataflow.")]
-) -> Replayed:
+def replay_dead_letters(service: TheService, caller: TheCaller, dataflow: DataflowAskedFor) -> Replayed:
     """Send the dead letters of a dataflow to its tasks again, oldest first, each once."""
     return service.dead_letters.replay_all(caller, dataflow)
 
@@ -60,7 +67,7 @@ def replay_dead_letter(service: TheService, caller: TheCaller, letter: ById, ali
 def discard_dead_letters(
     service: TheService,
     caller: TheCaller,
-    dataflow: Annotated[Text, Query(description="The dataflow. It may be removed.")],
+    dataflow: DataflowAskedFor,
 ) -> Discarded:
     """Discard the dead letters of a dataflow: a tenant for itself, an operator for everyone."""
     return service.dead_letters.discard_all(caller, dataflow)
@@ -92,7 +99,7 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     request: Request,
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     still_let_in: StillLetIn,
     sink: Annotated[Text, Path(description="The task that is the output.")],
 ) -> StreamingResponse:
@@ -187,7 +194,7 @@ async def outputs(  # noqa: PLR0913, PLR0917 - each is a part of the request
     request: Request,
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     still_let_in: StillLetIn,
     sink: Annotated[Text | None, Query(description="Only this sink.")] = None,
     last: Annotated[

@@ -16,10 +16,10 @@ from manager.problem import (
     StateNotReady,
 )
 from manager.rest.dependencies import (
-    ById,
     DryRun,
     IdempotencyKey,
     TheCaller,
+    TheDataflow,
     TheNumber,
     ThePage,
     TheService,
@@ -39,7 +39,7 @@ _Form = Annotated[ReconfigurationForm, in_turn(form(ReconfigurationForm))]
 def replan(
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     sent: Annotated[ReplanForm, in_turn(form(ReplanForm))],
     dry_run: DryRun = False,
 ) -> ReplanAnswer:
@@ -53,7 +53,7 @@ def replan(
 def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     sent: _Form,
     response: Response,
     dry_run: DryRun = False,
@@ -72,21 +72,23 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
 
 @router.get("/reconfigurations", **documented(NotFound))
 def reconfigurations(
-    service: TheService, caller: TheCaller, dataflow: ById, page: ThePage
+    service: TheService, caller: TheCaller, dataflow: TheDataflow, page: ThePage
 ) -> Page[ReconfigurationAnswer]:
     """List the reconfigurations of a dataflow, newest first."""
     return service.reconfigurations.page(caller, dataflow, page)
 
 
 @router.get("/reconfigurations/{number}", **documented(NotFound))
-def reconfiguration(service: TheService, caller: TheCaller, dataflow: ById, number: TheNumber) -> ReconfigurationAnswer:
+def reconfiguration(
+    service: TheService, caller: TheCaller, dataflow: TheDataflow, number: TheNumber
+) -> ReconfigurationAnswer:
     """Show a reconfiguration."""
     return service.reconfigurations.get(caller, dataflow, number)
 
 
 @router.delete("/reconfigurations/{number}", **documented(Conflict, NotFound, StateNotReady))
 def cancel_reconfiguration(
-    service: TheService, caller: TheCaller, dataflow: ById, number: TheNumber
+    service: TheService, caller: TheCaller, dataflow: TheDataflow, number: TheNumber
 ) -> ReconfigurationAnswer:
     """Cancel a reconfiguration, also one that waits. This is possible until its first task has switched."""
     return service.reconfigurations.cancel(caller, dataflow, number)
@@ -99,7 +101,7 @@ def cancel_reconfiguration(
 def undo_reconfiguration(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
-    dataflow: ById,
+    dataflow: TheDataflow,
     number: TheNumber,
     response: Response,
     dry_run: DryRun = False,

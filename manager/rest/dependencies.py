@@ -271,9 +271,48 @@ async def _paging(
 
 
 ThePage = Annotated[Paging, Depends(_paging)]
+_BY_NAME = " By its id, which a removed one needs, or as in paths by its name."
+_OF_WHOM = " Operators write `TENANT:NAME` where several tenants have the name. Write a colon for a slash."
 Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
 ById = Annotated[Text, Path(alias="id", description="Its id, as lists show it.")]
+
+
+def _dataflow(
+    service: TheService,
+    caller: TheCaller,
+    named: Annotated[Text, Path(alias="id", description=f"Its id or its name.{_OF_WHOM}")],
+) -> str:
+    return service.dataflows.id_of(caller, named)
+
+
+def _only_of_dataflow(
+    service: TheService,
+    caller: TheCaller,
+    named: Annotated[
+        Text | None,
+        Query(alias="dataflow", description=f"Only of this dataflow, by id or name; a removed one by id.{_OF_WHOM}"),
+    ] = None,
+) -> str | None:
+    return None if named is None else service.dataflows.id_of(caller, named)
+
+
+def _dataflow_asked_for(
+    service: TheService,
+    caller: TheCaller,
+    named: Annotated[
+        Text, Query(alias="dataflow", description=f"The dataflow, by id or name; a removed one by id.{_OF_WHOM}")
+    ],
+) -> str:
+    return service.dataflows.id_of(caller, named)
+
+
+TheDataflow = Annotated[str, Depends(_dataflow)]
+"""The id of the dataflow in the path."""
+OnlyOfDataflow = Annotated[str | None, Depends(_only_of_dataflow)]
+"""The id of the dataflow that a list is narrowed to. A removed one has to be named by its id."""
+DataflowAskedFor = Annotated[str, Depends(_dataflow_asked_for)]
+"""The id of the dataflow in the query. A removed one has to be named by its id."""
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]

@@ -11,7 +11,7 @@ from dags.problems import pointer, quoted
 from manager.answers.base import TenantName
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer, as_csv
 from manager.problem import FieldError, InvalidRequest, NotFound
-from manager.rest.dependencies import Text, TheCaller, TheService
+from manager.rest.dependencies import OnlyOfDataflow, Text, TheCaller, TheService
 from manager.rest.examples import example
 from manager.rest.openapi import documented
 from manager.savings.ledger import LONGEST_STEP, MINUTE
@@ -41,7 +41,7 @@ def savings(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     since: Since = None,
     until: Until = None,
     tenant: Annotated[TenantName | None, Query(description="Only this tenant, with its dataflows.")] = None,
-    dataflow: Annotated[Text | None, Query(description="Only this dataflow. It may be removed.")] = None,
+    dataflow: OnlyOfDataflow = None,
 ) -> SavingsAnswer:
     """Report what sharing saved and who pays for what. The default interval is the last hour."""
     return service.savings.report(

@@ -138,7 +138,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("set_policy", ("d1", {"cores": 1}), "PUT", "/v1/dataflows/d1/policy", {"cores": 1}, ADAPTED),
     ("choose", ("d1", {"a": "b"}), "PUT", "/v1/dataflows/d1/choice", {"choose": {"a": "b"}}, ADAPTED),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
-    ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
+    ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%3Ab%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
     ("register_source", (b'{"name": "city"}',), "POST", "/v1/sources", {"name": "city"}, SOURCE),
     ("source", ("city",), "GET", "/v1/sources/city", None, SOURCE),

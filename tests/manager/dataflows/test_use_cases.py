@@ -139,6 +139,27 @@ def test_others_dataflows_answer_as_if_there_were_none(manager: Manager, shown: 
     assert DataflowState.DEPLOYING == manager.service.dataflows.get(OPERATOR, dataflow).state
 
 
+def test_a_name_stands_for_an_id(manager: Manager) -> None:
+    """A tenant's own, even with slashes, and an operator's with the tenant before it; several namesakes are listed."""
+    dataflows = manager.service.dataflows
+    mine, hers, slashed = (
+        dataflows.submit(who, raw(document(LONG) | {"name": name})).id
+        for who, name in ((ANN, "flow"), (BOB, "flow"), (ANN, "a/b: c"))
+    )
+    assert (mine, hers) == (dataflows.id_of(ANN, "flow"), dataflows.id_of(BOB, "flow"))
+    assert (mine, hers) == (dataflows.id_of(OPERATOR, "ann:flow"), dataflows.id_of(OPERATOR, "bob/flow"))
+    assert [slashed, slashed] == [dataflows.id_of(ANN, named) for named in ("a/b: c", "a:b: c")]
+    assert slashed == dataflows.id_of(OPERATOR, "ann/a/b: c")
+    with pytest.raises(InvalidRequest, match=f"'flow': {mine} of ann, {hers} of bob; use an id"):
+        dataflows.id_of(OPERATOR, "flow")
+    # What names none is answered like any id that is not there, and so is another tenant's.
+    for unknown in ("nothing", "bob:flow", hers):
+        with pytest.raises(NotFound):
+            dataflows.get(ANN, dataflows.id_of(ANN, unknown))
+    dataflows.remove(ANN, mine, Stop.NOW)
+    assert hers == dataflows.id_of(OPERATOR, "flow")
+
+
 def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
     """Removing or replacing it again is refused, with the remedy."""
     dataflow = manager.submit("ann", SHORT)

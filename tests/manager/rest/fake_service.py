@@ -316,6 +316,9 @@ class _FakeDataflows(Dataflows):
     def __init__(self, fake: FakeService) -> None:
         self._fake = fake
 
+    def id_of(self, caller: Caller, named: str) -> str:  # noqa: ARG002 - as the service has it
+        return named
+
     def submit(
         self,
         caller: Caller,
