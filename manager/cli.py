@@ -8,6 +8,7 @@ import functools
 import inspect
 import json
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,11 @@ _WIDE = 10_000
 """The width of tables that are not printed on a screen, so that no cell is cut."""
 _SMALLEST = 0.0005
 _FROM_HERE_WHOLE = 999.5
+WAIT_SECONDS = 120.0
+"""Seconds for which a command waits for what it began."""
+_LOOK_EVERY = 0.2
 P = ParamSpec("P")
+A = TypeVar("A")
 F = TypeVar("F", bound=BaseModel)
 M = TypeVar("M", bound=BaseModel)
 
@@ -126,6 +131,21 @@ def slashed(*values: float | None) -> str:
     return "/".join(str(round(value, 3)) for value in values if value is not None)
 
 
+def waited(seen: A, look: Callable[[A], A], waits_for: Callable[[A], str | None]) -> A:
+    """What is seen once nothing is waited for any more, or after two minutes.
+
+    What is waited for goes to standard error, since programs read one answer on standard output; empty text does not.
+    """
+    deadline, said = time.monotonic() + WAIT_SECONDS, ""
+    while (words := waits_for(seen)) is not None and time.monotonic() < deadline:
+        if words and words != said:
+            complain(words)
+            said = words
+        time.sleep(_LOOK_EVERY)
+        seen = look(seen)
+    return seen
+
+
 def complain(message: str) -> None:
     """Print an error message on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(message))
@@ -163,6 +183,7 @@ Url = Annotated[str | None, typer.Option(help="The URL of the service. Default: 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow, or its name; operators may write TENANT/NAME.")]
 File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant to act for; for operators.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the id alone.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 _REFUSALS = {

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
@@ -148,6 +149,18 @@ app = typer.Typer(
     # Local variables in a traceback could show secrets.
     pretty_exceptions_show_locals=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _braid(
+    *,
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version of Braid.")] = False,
+) -> None:
+    if version:
+        sys.stdout.write(f"{installed_version('braid')}\n")
+        raise typer.Exit
+
+
 _INSTALLED = tuple(
     Command(name=entry.name, target=entry.value, panel="On this machine")
     for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)

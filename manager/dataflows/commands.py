@@ -1,13 +1,15 @@
 """The commands about dataflows: submit, replace, remove, list, show, explain."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 from rich.console import RenderableType
 
 from manager.answers.dataflows import (
+    BundleAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -23,7 +25,9 @@ from manager.answers.dataflows import (
 from manager.cli import (
     File,
     Id,
+    Quiet,
     Shown,
+    ShownLine,
     Tenant,
     client_command,
     counted,
@@ -35,8 +39,10 @@ from manager.cli import (
     read_file,
     slashed,
     table,
+    waited,
 )
 from manager.client.client import Client
+from manager.exit_codes import ExitCode
 from manager.pipelines.commands import plan_text
 from merge import Basis
 
@@ -47,30 +53,40 @@ StartOption = Annotated[
 ]
 
 
+UntilItRuns = Annotated[bool, typer.Option("--wait", help="Wait until it runs, for two minutes at most.")]
+
+
 @client_command
-def submit(
+def submit(  # noqa: PLR0913 - each is an option
     client: Client,
     file: Files,
+    *,
     tenant: Tenant = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Your own key: a second submission with it does nothing.")
     ] = None,
     start: StartOption = Start.LATEST,
-) -> Shown:
+    wait: UntilItRuns = False,
+    quiet: Quiet = False,
+) -> Iterator[Shown]:
     """Submit a document, or several together; show what they reuse, and the topics of their outputs."""
     documents = [read_file(path) for path in file]
     if len(documents) > 1:
         bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
-        return Shown(data=bundle, text=lines(*map(_submitted, bundle.dataflows)))
-    answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
-    return Shown(data=answer, text=_submitted(answer))
+        if wait:
+            bundle = BundleAnswer(dataflows=tuple(_until_it_runs(client, answer) for answer in bundle.dataflows))
+        yield from _shown(bundle, bundle.dataflows, quiet=quiet)
+    else:
+        answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
+        yield from _begun(client, answer, wait=wait, quiet=quiet)
 
 
 @client_command
-def replace(client: Client, dataflow: Id, file: File) -> Shown:
+def replace(
+    client: Client, dataflow: Id, file: File, *, wait: UntilItRuns = False, quiet: Quiet = False
+) -> Iterator[Shown]:
     """Replace a dataflow's document by an edited one; their common tasks keep running."""
-    answer = client.replace(dataflow, read_file(file))
-    return Shown(data=answer, text=_submitted(answer))
+    yield from _begun(client, client.replace(dataflow, read_file(file)), wait=wait, quiet=quiet)
 
 
 @client_command
@@ -79,13 +95,19 @@ def remove(
     dataflow: Id,
     drain: Annotated[bool, typer.Option("--drain", help="First process what its sources have sent so far.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would stop.")] = False,
-) -> Shown:
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is drained; see --drain.")] = False,
+) -> Iterator[Shown]:
     """Remove a dataflow; tasks that no other dataflow uses are paused."""
     if dry_run:
         preview = client.preview_removal(dataflow)
-        return Shown(data=preview, text=_preview_text(preview))
+        yield Shown(data=preview, text=_preview_text(preview))
+        return
     answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
-    return Shown(data=answer, text=f"{answer.id} is {answer.state}")
+    if wait:
+        answer = waited(answer, lambda now: client.dataflow(now.id), _drains)
+    yield Shown(data=answer, text=f"{answer.id} is {answer.state}")
+    if wait and answer.state is not DataflowState.REMOVED:
+        raise typer.Exit(ExitCode.LATER)
 
 
 @client_command
@@ -98,9 +120,12 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     name: Annotated[str | None, typer.Option(help="Only with this name.")] = None,
     source: Annotated[str | None, typer.Option(help="Only those that read this source.")] = None,
     search: Annotated[str | None, typer.Option(help="Only with this text in their name, or with this id.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the ids alone.")] = False,
 ) -> Shown:
     """List dataflows, oldest first."""
-    dataflows = client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search)
+    dataflows = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
+    if quiet:
+        return _ids(dataflows, dataflows)
     columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
     return listing(dataflows, "no dataflows", lambda dataflow: fields(dataflow, *columns))
 
@@ -125,6 +150,38 @@ def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOpti
         return Shown(data=bundle, text=lines(*parts, f"together they start {counted(bundle.started, 'task')}"))
     answer = client.explain(documents[0], tenant=tenant, start=start)
     return Shown(data=answer, text=_explained(answer))
+
+
+def _begun(client: Client, answer: SubmitAnswer, *, wait: bool, quiet: bool) -> Iterator[Shown]:
+    """Show a dataflow that was submitted, once it runs if that is waited for; the exit code says whether it does."""
+    if wait:
+        answer = _until_it_runs(client, answer)
+    yield from _shown(answer, (answer,), quiet=quiet)
+    if wait and answer.state is not DataflowState.RUNNING:
+        raise typer.Exit(ExitCode.LATER)
+
+
+def _shown(data: SubmitAnswer | BundleAnswer, dataflows: tuple[SubmitAnswer, ...], *, quiet: bool) -> Iterator[Shown]:
+    yield _ids(data, dataflows) if quiet else Shown(data=data, text=lines(*map(_submitted, dataflows)))
+
+
+def _ids(data: BaseModel | Sequence[BaseModel], dataflows: Iterable[DataflowAnswer]) -> Shown:
+    return ShownLine(data=data, text="\n".join(dataflow.id for dataflow in dataflows))
+
+
+def _until_it_runs(client: Client, answer: SubmitAnswer) -> SubmitAnswer:
+    submitted: DataflowAnswer = answer
+    now = waited(submitted, lambda seen: client.dataflow(seen.id), _starts)
+    return answer.model_copy(update={"state": now.state, "reason": now.reason, "outputs": now.outputs})
+
+
+def _starts(dataflow: DataflowAnswer) -> str | None:
+    """What a dataflow that starts waits for; None once it does not start any more."""
+    return f"{dataflow.id} starts: {dataflow.reason}" if dataflow.state is DataflowState.DEPLOYING else None
+
+
+def _drains(dataflow: DataflowAnswer) -> str | None:
+    return f"{dataflow.id} drains" if dataflow.state is DataflowState.DRAINING else None
 
 
 def _explained(answer: ExplainAnswer) -> RenderableType:

@@ -1,7 +1,7 @@
 """The commands about modules, and the one that plans a running pipeline again: `braid modules`, `braid replan`."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +35,7 @@ from manager.cli import (
     table,
 )
 from manager.client.client import Client
+from manager.reconfigurations.commands import until_switched
 from planning.constraint import ModuleShape
 from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
@@ -191,10 +192,16 @@ def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
     )
 
 
-_HOW = {
-    ReplanKind.NOTHING: "nothing changes",
-    ReplanKind.RECONFIGURATION: "one reconfiguration; tasks keep their states",
-    ReplanKind.REPLACEMENT: "a new document; tasks below what changes start without state",
+_HOW: Mapping[ReplanKind, tuple[str, str]] = {
+    ReplanKind.NOTHING: ("nothing changes", "nothing would change"),
+    ReplanKind.RECONFIGURATION: (
+        "changed by one reconfiguration; tasks keep their states",
+        "it would be one reconfiguration; tasks would keep their states",
+    ),
+    ReplanKind.REPLACEMENT: (
+        "replaced by a new document; tasks below what changes start without state",
+        "it would be a new document; tasks below what changes would start without state",
+    ),
 }
 
 
@@ -213,14 +220,18 @@ def replan(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="MODULE", help="A module not to use, such as one that fails; may be repeated."),
     ] = None,
     dry_run: DryRun = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all jobs have switched to the new plan.")] = False,
 ) -> Shown:
     """Plan a running pipeline again, with the modules that there are now, and apply the difference."""
     pipeline = None if file is None else read_json(file, "with a pipeline")
     form = fill_form(ReplanForm, pipeline=pipeline, prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)
-    changed = f"changed: {', '.join(answer.changed)}" if answer.changed else ""
+    if wait and not dry_run and answer.reconfiguration is not None:
+        now = until_switched(client, answer.dataflow, answer.reconfiguration)
+        answer = answer.model_copy(update={"reconfiguration": now})
+    changed = f"{'would change' if dry_run else 'changed'}: {', '.join(answer.changed)}" if answer.changed else ""
     why = f", because {answer.why}" if answer.why else ""
-    text = lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how]}{why}", changed)
+    text = lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how][dry_run]}{why}", changed)
     return Shown(data=answer, text=text)
 
 

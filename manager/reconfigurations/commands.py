@@ -1,7 +1,6 @@
 """The command that changes tasks of a dataflow while they run: `braid reconfigure`."""
 
 import json
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +23,6 @@ from manager.cli import (
     Shown,
     WrongUsage,
     client_command,
-    complain,
     counted,
     fields,
     fill_form,
@@ -33,13 +31,11 @@ from manager.cli import (
     number,
     read_json,
     table,
+    waited,
 )
 from manager.client.client import Client
 from manager.exit_codes import ExitCode
 
-WAIT_SECONDS = 120.0
-"""Seconds for which the command waits."""
-_POLL_SECONDS = 0.2
 _GOING = frozenset({ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING})
 
 
@@ -208,19 +204,21 @@ def _latest_undoable(client: Client, dataflow: str) -> str:
     return latest.id
 
 
+def until_switched(client: Client, dataflow: str, answer: ReconfigurationAnswer) -> ReconfigurationAnswer:
+    """A reconfiguration once all jobs run the new version, or it was given up."""
+    return _waited(client, dataflow, answer, _GOING)
+
+
 def _waited(
     client: Client, dataflow: str, answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]
 ) -> ReconfigurationAnswer:
-    deadline = time.monotonic() + WAIT_SECONDS
-    printed = ""
-    while answer.state in not_yet and time.monotonic() < deadline:
-        if (queued := _queued(answer)) and queued != printed:
-            # Not on standard output, where programs read one answer.
-            complain(f"reconfiguration {answer.id} {queued}")
-            printed = queued
-        time.sleep(_POLL_SECONDS)
-        answer = client.reconfiguration(dataflow, answer.id)
-    return answer
+    def waits_for(now: ReconfigurationAnswer) -> str | None:
+        if now.state not in not_yet:
+            return None
+        queued = _queued(now)
+        return f"reconfiguration {now.id} {queued}" if queued else ""
+
+    return waited(answer, lambda now: client.reconfiguration(dataflow, now.id), waits_for)
 
 
 def _queued(answer: ReconfigurationAnswer) -> str:

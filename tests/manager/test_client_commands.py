@@ -10,10 +10,10 @@ import httpx
 import pytest
 from rich.console import Console
 
+from manager import cli
 from manager.cli import table
 from manager.exit_codes import ExitCode
 from manager.machines import commands as machine_commands
-from manager.reconfigurations import commands as reconfiguration_commands
 from manager.rest import examples
 from tests.manager.braid_runner import Braid
 from tests.manager.client.samples import (
@@ -692,9 +692,51 @@ def test_an_undo_does_not_bring_back_what_failed(braid: Braid) -> None:
     assert braid.requests()[-1] == "POST /v1/dataflows/d1/reconfigurations/8/undo"
 
 
+@pytest.mark.parametrize("words", ["submit a.json", "replace d1 a.json"])
+def test_a_command_waits_until_a_dataflow_runs(braid: Braid, words: str) -> None:
+    """What it waits for is said once, on standard error; with --quiet the id alone is printed."""
+    Path("a.json").write_text(DOCUMENT)
+    starts = DATAFLOW | {"state": "deploying", "reason": "job 1 has not run version 1 of its plan yet"}
+    submitted = ok(starts | {"reused": [], "started": []})
+    seen = [
+        ok(starts | {"tasks": [], "document": {}}),
+        ok(DATAFLOW | {"tasks": [], "document": {}, "state": "running"}),
+    ]
+    result = braid(*words.split(), "--wait", "--quiet", answers=[submitted, *seen])
+    assert (ExitCode.WELL, "d1\n") == (result.exit_code, result.stdout)
+    assert "d1 starts: job 1 has not run version 1 of its plan yet\n" == result.stderr
+    assert ["GET /v1/dataflows/d1", "GET /v1/dataflows/d1"] == braid.requests()[1:]
+
+
+def test_a_script_sees_that_a_dataflow_does_not_run(braid: Braid) -> None:
+    """A command that has waited for it does not end as if it ran."""
+    Path("a.json").write_text(DOCUMENT)
+    submitted = DATAFLOW | {"state": "degraded", "reason": "job 1 failed", "reused": [], "started": []}
+    result = braid("submit", "a.json", "--wait", answers=[ok(submitted)])
+    assert (ExitCode.LATER, True) == (result.exit_code, "is degraded: job 1 failed" in result.stdout)
+
+
+def test_a_command_waits_until_a_dataflow_is_drained(braid: Braid) -> None:
+    """A dataflow is gone only then."""
+    drains, gone = DATAFLOW | {"state": "draining"}, DATAFLOW | {"state": "removed", "tasks": [], "document": {}}
+    result = braid("remove", "d1", "--drain", "--wait", answers=[ok(drains), ok(gone)])
+    assert (ExitCode.WELL, "d1 is removed\n", "d1 drains\n") == (result.exit_code, result.stdout, result.stderr)
+
+
+def test_ids_alone_are_listed(braid: Braid) -> None:
+    """For scripts, one for each line."""
+    assert "d1\nd2\n" == braid("list", "--quiet", answers=page(DATAFLOW, DATAFLOW | {"id": "d2"})).stdout
+
+
+def test_a_name_is_sent_where_an_id_goes(braid: Braid) -> None:
+    """The service finds what it names; a slash after a tenant goes as a colon."""
+    braid("show", "ann/hot streets", answers=[ok(DATAFLOW | {"tasks": [], "document": {}})])
+    assert ["GET /v1/dataflows/ann%3Ahot%20streets"] == braid.requests()
+
+
 def test_a_script_sees_that_a_reconfiguration_still_switches(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command whose time to wait is over does not end like one that has seen the switch."""
-    monkeypatch.setattr(reconfiguration_commands, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(cli, "WAIT_SECONDS", 0.0)
     result = braid("reconfigure", "d1", "--set", "a.x=1", answers=[ok(RECONFIGURATION)])
     assert (ExitCode.LATER, True) == (result.exit_code, "7 is switching" in result.stdout)
 
