@@ -29,11 +29,10 @@ from engine.behaviour import EventName, TaskWatch, Unwatched, behaviours_of
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
 from engine.plan import Bridged, Entry, Ingress, Plan, Port
+from engine.port_events import shortened
 from engine.records.record import Dead, Record
 from engine.records.state import InstanceStates
 
-LONGEST_SHOWN = 4_000
-"""Characters of an event that is shown; a longer one is cut."""
 _LINES_OF_TRACEBACK = 20
 _NICE = 3
 _MOST_READ = 16_000_000
@@ -251,7 +250,7 @@ class _Shown:
         """The last of some events that are JSON already."""
         newest: list[str] = []
         for text in reversed(texts[-self._most :]):
-            short = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+            short = shortened(text)
             self._bytes_left -= len(short.encode())
             if self._bytes_left < 0:
                 break

@@ -52,6 +52,7 @@ _PANELS = {
         "try": "manager.trials.commands:try_document",
         "send": "manager.sources.file_sender:send",
         "tail": "manager.outputs.commands:tail",
+        "events": "manager.outputs.commands:events",
         "dead-letters": "manager.outputs.commands:app",
         "sources": "manager.sources.commands:app",
         "modules": "manager.pipelines.commands:app",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import get_type_hints
 
 from manager.adaptation.use_cases import Adaptations
+from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
@@ -45,6 +46,7 @@ class Service:
     overview: Overview
     pipelines: Pipelines
     placements: Placements
+    port_events: PortEvents
     reconfigurations: Reconfigurations
     running: RunningJobs
     savings: Savings

@@ -29,6 +29,7 @@ from manager.kernel.live_events import ReconcilerActivity
 from manager.kernel.registered_sources import Registered
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages
+from manager.observations.looks import TaskLooks
 from manager.observations.reports import Observations
 from manager.outputs.readers import OutputWatcher
 from manager.problem import Forbidden, NotFound, invalid
@@ -76,6 +77,7 @@ class Tools:
     """Called when operators have vouched for code, or do no longer; workers know once it returns. Idempotent."""
     vault: Vault | None = None
     wheels: WheelStore | None = None
+    looks: TaskLooks | None = None
     outputs: OutputWatcher | None = None
     sender: EventSender | None = None
     admission: Admission = field(default_factory=Admission)

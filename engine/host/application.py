@@ -36,6 +36,7 @@ from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_keeper import begin_pace_server
 from engine.job.query import HostParts
 from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
+from engine.port_events import read_look
 from engine.records.files import DAMAGE
 from engine.records.job_folder import job_folder
 from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
@@ -77,7 +78,7 @@ class HostConnection:
         self._client = MqttClient(
             address,
             f"braid-{name}-host",
-            topics=[topics.job("+", "plan"), topics.host(name, "cut"), topics.host(name, "ask")],
+            topics=[topics.job("+", "plan"), *(topics.host(name, what) for what in ("cut", "ask", "look"))],
             on_message=on_message,
             # A broker that was killed may have lost what was published last, and only this host publishes it.
             on_connection=self._retained.clear,
@@ -348,6 +349,8 @@ class SparkHost:
                 self._jobs.attempt(name, partial(self._take_plan, name, message.payload))
             elif kind == "cut":
                 self._take_cut(message.payload)
+            elif kind == "look":
+                self._jobs.look_at(read_look(message.payload))
             else:
                 self._answer(message.payload)
         except CopiesEnded:

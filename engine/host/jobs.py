@@ -26,6 +26,7 @@ from engine.kernel.worker import NoCut, check_imports
 from engine.log_lines import about
 from engine.plan import Plan
 from engine.plan_messages import RefusedPlan
+from engine.port_events import LookRequest
 from engine.records.files import DAMAGE, Header
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record import InstanceMeter
@@ -280,6 +281,12 @@ class HostJobs:
         if any(header.cuts for header in followed) or job.follower.so_far.entry != entry:
             self._publish_status(job)
 
+    def look_at(self, request: LookRequest) -> None:
+        """Keep the newest events at the ports of an instance for a while, if its job runs here."""
+        job = self._jobs.get(request.job)
+        if job is not None and job.keeper is not None:
+            job.keeper.looks.renew(request.instance, request.seconds)
+
     def follow_waiting(self) -> None:
         """Follow the records that waited for copies."""
         for name, job in list(self._jobs.items()):
@@ -331,6 +338,8 @@ class HostJobs:
         with self._troubles(job):
             metrics = job_metrics(job, self._consumers.ends(job), self._parts.clock.now())
             self._publisher.publish(topics.job(job.name, "metrics"), metrics, retain=False)
+            for seen in job.keeper.looks.news() if job.keeper is not None else ():
+                self._publisher.publish(topics.job(job.name, "events"), asdict(seen), retain=False)
         self._publish_status(job)
         if is_over:
             # A user may remove dataflows all day long: with all of their jobs a beat would become long.

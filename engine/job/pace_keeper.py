@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from bridge import SpoolIndex
+from engine.job.looks import JobLooks
 from engine.job.pace import BatchTimes, NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
 from engine.job.plan_log import PlanLog, past_gone
 from engine.offset import Offset, Span
@@ -137,10 +138,7 @@ class PaceKeeper:
         is_read: Callable[[str], bool],
         on_end: Callable[[], None],
     ) -> None:
-        """`gone` are the ends of what was removed while the job was stopped; `is_read` is asked from any thread.
-
-        `on_end` is called when a batch is recorded.
-        """
+        """`gone` are the ends of what was removed while it was stopped; `on_end` is called when a batch is recorded."""
         self._run = run
         self._plans = plans
         self._store = store
@@ -152,6 +150,7 @@ class PaceKeeper:
         self._number = batches.stop
         self._start = store.file(batches[-1]).header.end if batches else Offset()
         self.times = BatchTimes()
+        self.looks = JobLooks()
         self._planning = threading.Lock()
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
@@ -553,6 +552,7 @@ def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, o
         # A worker that begins has recorded nothing.
         if question["recorded"] is not None:
             keeper.note_record(question["recorded"])
+        keeper.looks.note(question.get("of", ()), question.get("sampled", ()))
         return {}
     if "raised" in question:
         keeper.note_raised(question["raised"])
@@ -565,7 +565,8 @@ def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, o
     batch = keeper.batch_after(long_batch, question["shard"], question["reader"], last and (last[0], last[1]))
     if isinstance(batch, ReaderOrder):
         return {"order": batch}
-    return {"batch": batch.number, "repeats": batch.repeats, "span": batch.span.as_json()}
+    span = batch.span.as_json()
+    return {"batch": batch.number, "repeats": batch.repeats, "span": span, "looked_at": keeper.looks.instances()}
 
 
 class _UnixServer(socketserver.ThreadingUnixStreamServer):

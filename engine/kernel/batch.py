@@ -60,6 +60,7 @@ from engine.kernel.task_bounds import Allowance, EventCost, StateRoom, newest_de
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun
 from engine.offset import NO_EARLY_END, EarlyEnd, Offset
 from engine.plan import Bridged, Entry, Feed, Ingress, Port, Slot, SlotState
+from engine.port_events import PortSampling
 from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
 from engine.records.state import NUMBERS, InstanceStates
 from engine.side_effect import NOWHERE, ActingBehaviour, Origins
@@ -211,6 +212,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     time: BatchTime | None = None,
     early: Mapping[str, EarlyEnd] = NO_EARLY_END,
     repeats: int = 0,
+    sampling: PortSampling | None = None,
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
@@ -218,6 +220,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
     are what an event of each instance cost before; this batch's are noted there. With a `time` the batch may end
     early for a part; `early` are the places where other shards have ended, and `repeats` how often this one ran before.
+    What enters and leaves the instances that somebody looks at is noted in `sampling`.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -233,7 +236,9 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
         places = chain(((cause, item.stream, item.first) for cause, item in arrived), fed.places())
         return Origins.of(places, deployment=deployment, job=entry.plan.job, batch=batch)
 
-    kernel = _Kernel(layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs, early)
+    kernel = _Kernel(
+        layout, state, attempt, origins, portion, fed, dead, {} if costs is None else costs, early, sampling
+    )
     kernel.enter(arrived, start, end)
     fed.park_others({slot.instance for slot in (*layout.active, *layout.failed)})
     # What is fed comes after all that arrived, and a cut part has come to its cut.
@@ -289,7 +294,7 @@ class _TimedPart(NamedTuple):
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, what is known, and where its outcome goes are nine things
+    def __init__(  # noqa: PLR0913, PLR0917 - a plan, what it works on, what is known, and where its outcome goes are ten things
         self,
         layout: Layout,
         state: InstanceStates,
@@ -300,8 +305,10 @@ class _Kernel:
         dead: list[Dead],
         costs: dict[int, EventCost],
         early: Mapping[str, EarlyEnd],
+        sampling: PortSampling | None,
     ) -> None:
         self._costs = costs
+        self._sampling = sampling
         self._portion = portion
         self._fed = fed
         self._dead = dead
@@ -448,6 +455,12 @@ class _Kernel:
                 emitted=sum(map(len, outcome.emitted.values())),
                 dead=sum(letter.events.num_rows for letter in outcome.dead),
             )
+        self._note_left(part, streams)
+
+    def _note_left(self, part: PartLayout, streams: Mapping[Port, EventStream]) -> None:
+        if self._sampling is not None:
+            for (instance, port), stream in streams.items():
+                self._sampling.note(instance, port, stream.rows, is_input=False)
         for origin in part.leaving:
             if (left := streams.get(origin)) is not None and len(left):
                 self._left.setdefault(origin, []).append(left)
@@ -516,6 +529,9 @@ class _Kernel:
             come += [(stream, 1) for stream in fed.get(port, ())]
             if come and port in takes:
                 ports.append(PortRun(port, gathered(come, takes[port])))
+        if self._sampling is not None:
+            for port, stream in ports:
+                self._sampling.note(slot.instance, port, stream.rows, is_input=True)
         return TaskInput(runs(ports))
 
     def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:

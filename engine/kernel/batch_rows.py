@@ -1,4 +1,7 @@
-"""The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items."""
+"""The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items.
+
+With the offsets go the instances that somebody looks at while the batch begins, nearly always none.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,9 +41,11 @@ def arriving(
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 
 
-def written_rows(batch: int, span: Span, items: Iterable[Arrived], shard: int = 0) -> Iterator[pa.RecordBatch]:
+def written_rows(
+    batch: int, span: Span, items: Iterable[Arrived], shard: int = 0, looked_at: Sequence[int] = ()
+) -> Iterator[pa.RecordBatch]:
     """The rows that the source gives to Spark for one shard of a batch."""
-    header = json.dumps([shard, span.as_json()])
+    header = json.dumps([shard, span.as_json(), looked_at])
     piece: list[Arrived] = []
     size = 0
     for item in items:
@@ -59,6 +64,7 @@ class ShardRows(NamedTuple):
     span: Span
     items: list[Arrived]
     shard: int
+    looked_at: Sequence[int]
 
 
 def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
@@ -71,8 +77,8 @@ def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
             if content:
                 items += _ITEMS.decode(content)
             if last:
-                shard, kept = json.loads(span)
-                yield ShardRows(batch, Span.of_json(kept), items, shard)
+                shard, kept, looked_at = json.loads(span)
+                yield ShardRows(batch, Span.of_json(kept), items, shard, looked_at)
                 items = []
 
 

@@ -17,6 +17,7 @@ from engine.kernel.watchdog import Attempt
 from engine.offset import Span
 from engine.outside import HostOutside
 from engine.plan import Division, Entry, StateImport
+from engine.port_events import PortSampling
 from engine.records.files import Header, RecordFile, has_read_beyond
 from engine.records.job_folder import KeptCut, job_folder
 from engine.records.record import Table
@@ -54,7 +55,15 @@ class Worker:
         """What an event of each instance cost in the last batch."""
         self._time = BatchTime()
 
-    def work_off(self, batch: int, span: Span, items: Sequence[Arrived], shard: int = 0) -> bool:
+    def work_off(
+        self,
+        batch: int,
+        span: Span,
+        items: Sequence[Arrived],
+        shard: int = 0,
+        *,
+        sampling: PortSampling | None = None,
+    ) -> bool:
         """Make the record of a shard of a batch, and once all have theirs the whole; True if all have theirs.
 
         What is recorded already is not computed again, even if a worker that was taken for dead ended it elsewhere;
@@ -99,6 +108,8 @@ class Worker:
                 time=time,
                 early=span.early,
                 repeats=repeats,
+                # What it takes again was sampled before.
+                sampling=None if repeats else sampling,
             )
             # Until the record is written, the state is ahead of the durable one.
             self._kept.pop(shard, None)

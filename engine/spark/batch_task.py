@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from engine.kernel.batch_rows import read_rows
 from engine.kernel.worker import Worker
+from engine.port_events import PortSampling
 from engine.spark.source import PaceLine
 
 _LONG_COLLECTION: Final = 0.002
@@ -68,9 +69,11 @@ def answer(root: str, job: str, pace: str, rows: Iterable[pa.RecordBatch]) -> It
     with suppress(OSError):
         line.ask({"recorded": None})
     while (given := next(batches, None)) is not None:
+        sampling = PortSampling(given.looked_at) if given.looked_at else None
         try:
             with GARBAGE_GUARD.batch():
-                is_recorded = _worker(Path(root), job).work_off(given.batch, given.span, given.items, given.shard)
+                worker = _worker(Path(root), job)
+                is_recorded = worker.work_off(given.batch, given.span, given.items, given.shard, sampling=sampling)
         except Exception:
             # Spark looks at what a worker says only once there is nothing more to pass to it.
             with suppress(OSError):
@@ -79,6 +82,10 @@ def answer(root: str, job: str, pace: str, rows: Iterable[pa.RecordBatch]) -> It
         if is_recorded:
             with suppress(OSError):
                 line.ask({"recorded": given.batch})
+        if sampling is not None:
+            # Last, so that nothing waits for it.
+            with suppress(OSError):
+                line.ask({"recorded": None, "sampled": [*sampling.samples()], "of": [*sampling.instances]})
     line.close()
     yield from ()
 

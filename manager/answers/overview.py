@@ -110,6 +110,7 @@ class OperationKind(StrEnum):
     ROTATE_WEBHOOK = "rotate webhook"
     REVOKE_WEBHOOK = "revoke webhook"
     TRY = "try"
+    LOOK = "look at task"
 
 
 class OperationAnswer(Answer):

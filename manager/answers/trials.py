@@ -1,5 +1,6 @@
-"""Trials of documents: the form, and what the answer says of each task."""
+"""Events at the ports of tasks: of a draft in a trial, with its form, and of a task that runs."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -66,3 +67,21 @@ class TrialAnswer(Answer):
     """The sound tasks, in the order of the document."""
     problems: tuple[FieldProblem, ...] = ()
     """What is wrong with the document, as a submission would say."""
+
+
+class SeenEvents(TriedEvents):
+    """Events at a port of a task that runs, counted since somebody has looked."""
+
+    seen: tuple[datetime, ...] = ()
+    """When each of `newest` was seen."""
+
+
+class TaskEvents(Answer):
+    """The newest events at the ports of a task that runs."""
+
+    id: str
+    type: str
+    waits: bool
+    """Whether its job has run no batch yet since somebody has looked."""
+    inputs: dict[str, SeenEvents]
+    outputs: dict[str, SeenEvents]

@@ -73,6 +73,7 @@ class _Methods:
     replace = _Sends(requests.replace)
     remove = _Sends(requests.remove)
     preview_removal = _Sends(requests.preview_removal)
+    task_events = _Sends(requests.task_events)
     dataflow = _Sends(requests.dataflow)
     dataflows = _Lists(requests.dataflows)
     reconfigure = _Sends(requests.reconfigure)

@@ -54,7 +54,7 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.answers.trials import TrialAnswer
+from manager.answers.trials import TaskEvents, TrialAnswer
 from manager.client.request import IDEMPOTENCY_HEADER, Document, Request, body_of, get, page_of, request
 from planning.constraint import ModuleShape
 
@@ -130,6 +130,11 @@ def try_document(
     more = "".join(f", {json.dumps(name)}: {json.dumps(wish)}" for name, wish in wishes.items())
     body = b'{"document": %b%b}' % (body_of(document), more.encode())
     return request("POST", TrialAnswer, "try", body=body, tenant=tenant)
+
+
+def task_events(dataflow: str, task: str) -> Request[TaskEvents]:
+    """Look at the newest events that enter and leave a running task; they are kept until ten seconds after a look."""
+    return get(TaskEvents, "dataflows", dataflow, "tasks", task, "events")
 
 
 def replace(dataflow: str, document: Document) -> Request[SubmitAnswer]:

@@ -1,8 +1,8 @@
-"""Routes of dataflows: submit, list, show, replace, remove, explain, and preview a removal."""
+"""Routes of dataflows: submit, list, show, replace, remove, explain, preview a removal, and look at a task's events."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from dags import Document
 from engine.log_lines import note
@@ -20,6 +20,7 @@ from manager.answers.dataflows import (
     Stop,
     SubmitAnswer,
 )
+from manager.answers.trials import TaskEvents
 from manager.problem import (
     Conflict,
     InvalidDataflow,
@@ -146,6 +147,21 @@ def remove(
 def preview_dataflow_removal(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> RemovalAnswer:
     """Preview a removal: which tasks would stop, and how many would run on for others. Nothing changes."""
     return service.dataflows.preview_removal(caller, dataflow)
+
+
+@router.get("/dataflows/{id}/tasks/{task}/events", **documented(Conflict, NotFound, QuotaExceeded, StateNotReady))
+def task_events(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: TheDataflow,
+    task: Annotated[Text, Path(description="Its id in the document.")],
+) -> TaskEvents:
+    """Look at the newest events that enter and leave a running task, since somebody has looked.
+
+    Events are kept from the first request on, and for ten seconds after the last one; so ask every few seconds. The
+    answer comes at once, with what is there.
+    """
+    return service.port_events.newest(caller, dataflow, task)
 
 
 @router.post("/explain", **documented(*_READING, body=Document))

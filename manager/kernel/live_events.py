@@ -152,7 +152,7 @@ _MOST_READ = 1_000
 NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE, OperationKind.ADAPT),
-        OperationKind.QUARANTINE,
+        *(OperationKind.QUARANTINE, OperationKind.TRY, OperationKind.LOOK),
         *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
     }
 )

@@ -19,6 +19,7 @@ from bridge.transport.mqtt_client import MqttClient
 from engine.plan_messages import read_answer
 from manager.background import Background
 from manager.observations.figures import remembered
+from manager.observations.looks import TaskLooks
 from manager.observations.messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.reports import HostSeen, JobSeen, MachineStatus
 from manager.observations.sight import MACHINE_SILENT_AFTER, JobSight, MachineSights, Sight, SpoolEnd, away_if_silent
@@ -45,6 +46,8 @@ class Listener:
         self.name = f"braid-manager-{uuid.uuid4().hex[:12]}"
         """No other listener has it."""
         self._echo = topics.manager(self.name)
+        self.looks = TaskLooks(self.publish)
+        """The looks at events of running tasks, which have a guard of their own."""
         self._line: MqttClient | None = None
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._callbacks: list[Callable[[], None]] = []
@@ -66,6 +69,7 @@ class Listener:
             ("jobs", "status"): self._take_status,
             ("jobs", "refused"): self._take_refusal,
             ("jobs", "metrics"): self._take_metrics,
+            ("jobs", "events"): self.looks.take,
             ("hosts", "status"): self._take_host,
             ("hosts", "refused"): self._take_refused_cut,
             ("hosts", "carrier"): self._take_carrier,

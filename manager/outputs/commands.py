@@ -1,7 +1,8 @@
-"""The commands for what leaves dataflows, and for dead letters: `braid tail`, `braid dead-letters`."""
+"""The commands for events of dataflows, and for dead letters: `braid tail`, `braid events`, `braid dead-letters`."""
 
 import csv
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
@@ -56,6 +57,46 @@ def tail(  # noqa: PLR0913 - each is an argument or option of the command
     for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
         shown = {"sink": event.sink, "event": event.event} if several else event.event
         yield Shown(data=_numbered(event), text=Text(_json(shown)))
+
+
+@client_command
+def events(
+    client: Client,
+    dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name if it is unique.")],
+    task: Annotated[str, typer.Argument(help="One of its tasks.")],
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
+) -> Iterator[Shown]:
+    """Follow what enters and leaves a task of a running dataflow, a few events of each batch, one for each line."""
+    for event in islice(_port_events(client, dataflow, task), count):
+        yield Shown(data=event, text=Text(_json(event)))
+
+
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at the events of a task."""
+
+
+def _port_events(client: Client, dataflow: str, task: str) -> Iterator[dict[str, Any]]:
+    counts: dict[tuple[str, str], int] = {}
+    while True:
+        answer = client.task_events(dataflow, task)
+        sides = (("entered", answer.inputs), ("left", answer.outputs))
+        for side, port, shown in ((side, port, shown) for side, ports in sides for port, shown in ports.items()):
+            before = counts.get((side, port), 0)
+            # Its host has begun to count anew if there are fewer.
+            new = shown.count - before if shown.count >= before else shown.count
+            counts[side, port] = shown.count
+            newest = zip(shown.seen, shown.newest, strict=True)
+            for at, event in list(newest)[-new:] if new else ():
+                yield {side: port, "at": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z", "event": _read(event)}
+        time.sleep(_LOOK_EVERY)
+
+
+def _read(event: str) -> Any:
+    try:
+        return json.loads(event)
+    except ValueError:
+        # It is cut.
+        return event
 
 
 def _numbered(event: OutputEvent) -> dict[str, Any]:

@@ -127,6 +127,7 @@ class Manager:
             keep_source=self._drive.keep_source,
             wheels=WheelStore(root),
             vouchers_changed=self._vouchers.keep,
+            looks=listener.looks,
             outputs=self._drive.outputs,
             sender=self._drive.sender,
             jobs_root=root,

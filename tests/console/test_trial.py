@@ -64,7 +64,7 @@ def test_what_is_not_json_is_not_sent(composer: Page) -> None:
     composer.get_by_role("button", name="Try", exact=True).click()
     task(composer, "plausible").click()
     expect(composer.get_by_label("What the trial says of the task")).to_contain_text("<img src=x")
-    assert 0 == composer.locator(".trial-events img").count()
+    assert 0 == composer.locator(".port-events img").count()
 
 
 def test_an_operator_tries_for_a_tenant(console_service: ConsoleService, page_for: PageFor) -> None:

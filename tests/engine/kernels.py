@@ -18,6 +18,7 @@ from engine.kernel.plans import PartLayout
 from engine.kernel.task_bounds import EventCost
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState, Subscribed
+from engine.port_events import PortSampling
 from engine.records.record import Record, Table
 from engine.records.state import InstanceStates, Staged
 from engine.tasks import TYPES
@@ -204,6 +205,7 @@ class Machine:
         begun: Sequence[Entry] = (),
         watch: TaskWatch = _UNWATCHED,
         batch_time: BatchTime | None = None,
+        sampling: PortSampling | None = None,
     ) -> Record:
         if self.made is None:
             self.made = behaviours(self.entry.plan.slots)
@@ -221,6 +223,7 @@ class Machine:
             attempt=watch,
             costs=self.costs,
             time=batch_time,
+            sampling=sampling,
         )
         self.begun = self.entry.number
         self.records.append(self.state.settle(record))

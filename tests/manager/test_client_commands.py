@@ -14,6 +14,7 @@ from manager import cli
 from manager.cli import table
 from manager.exit_codes import ExitCode
 from manager.machines import commands as machine_commands
+from manager.outputs import commands as output_commands
 from manager.rest import examples
 from tests.manager.braid_runner import Braid
 from tests.manager.client.samples import (
@@ -874,6 +875,23 @@ def test_events_are_those_of_a_task_or_of_the_only_source(braid: Braid) -> None:
     ):
         refused = braid("try", *words)
         assert (ExitCode.PROBLEMS, True) == (refused.exit_code, problem in refused.stderr)
+
+
+def test_events_of_a_task_are_followed_by_their_counts(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is printed once, with where and when it was seen; an event that was cut is a text."""
+    monkeypatch.setattr(output_commands, "_LOOK_EVERY", 0.0)
+
+    def looks(count: int, *newest: str) -> httpx.Response:
+        port = {"count": count, "newest": newest, "seen": [AT] * len(newest)}
+        nothing = {"count": 0, "newest": [], "seen": []}
+        return ok({"id": "a", "type": "count", "waits": False, "inputs": {"in": port}, "outputs": {"out": nothing}})
+
+    answers = [ok(DETAIL), looks(1, "1"), looks(1, "1"), looks(5, "3", "4", '{"long…'), looks(1, "6")]
+    result = braid("events", "d1", "a", "--count", "5", answers=answers)
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [1, 3, 4, '{"long…', 6] == [line["event"] for line in printed]
+    assert [{"entered": "in", "at": "2026-01-02T03:04:05.000000Z", "event": 1}] == printed[:1]
+    assert "GET /v1/dataflows/d1/tasks/a/events" in braid.requests()
 
 
 def test_one_sees_what_a_reconfiguration_waits_for(braid: Braid) -> None:

@@ -20,6 +20,7 @@ from engine.job.pace_keeper import JobSpools, LongBatch, PaceKeeper, PaceServer,
 from engine.job.plan_log import PlanLog
 from engine.offset import EarlyEnd, Offset, Span
 from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Rated, Slot
+from engine.port_events import PortSample, SampledPort
 from engine.spark.source import PaceLine
 from tests.engine.job.memory_records import MemoryRecords
 from tests.twins.memory_spool import MemorySpool
@@ -529,12 +530,25 @@ def test_a_long_batch_is_asked_for_read_and_recorded(server: PaceServer, lines: 
     line = lines("j")
     assert {"long_batch": 1, "shards": 1} == line.ask({"long_batch": 0})
     span = {"start": Offset().as_json(), "end": FIRST, "early": {}}
-    assert {"batch": 0, "repeats": 0, "span": span} == line.ask({**READS, "last": None})
+    assert {"batch": 0, "repeats": 0, "span": span, "looked_at": []} == line.ask({**READS, "last": None})
     scene.put("a")
     scene.records.recorded[0] = Offset.of_json(FIRST)
     assert {} == lines("j").ask({"recorded": 0})
     assert {**FIRST, "at": {"a": 1}} == line.ask({**READS, "last": (0, 0)})["span"]["end"]
     assert 1 == scene.ended
+
+
+def test_a_batch_is_given_with_the_instances_that_are_looked_at(server: PaceServer, lines: Lines) -> None:
+    """And what a worker has sampled of them is kept."""
+    scene = Scene()
+    server.add("j", scene.keeper)
+    scene.keeper.looks.renew(7, 60.0)
+    line = lines("j")
+    line.ask({"long_batch": 0})
+    assert [7] == line.ask({**READS, "last": None})["looked_at"]
+    sample = PortSample(SampledPort(7, "in", is_input=True), 3, ("{}",))
+    assert {} == line.ask({"recorded": None, "sampled": [sample], "of": [7]})
+    assert [(7, 3)] == [(seen.instance, seen.ports[0].count) for seen in scene.keeper.looks.news()]
 
 
 def test_without_its_job_every_long_batch_is_over(server: PaceServer, lines: Lines) -> None:

@@ -23,6 +23,7 @@ import pytest
 from bridge import Item, Lease, PositionsGone, Spool, SpoolIndex, commit
 from bridge.spools.log import packed
 from engine.host.consumers import HostConsumers
+from engine.job.looks import JobLooks
 from engine.job.pace import next_batch
 from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
 from engine.job.plan_log import past_gone
@@ -30,6 +31,7 @@ from engine.job.query import HostParts, SparkJob
 from engine.kernel.batch_rows import ShardRows, read_rows, written_rows
 from engine.kernel.worker import Worker
 from engine.offset import Offset, Span
+from engine.port_events import read_samples
 from engine.records.files import RecordDamaged
 from engine.records.job_folder import job_folder, spool_folder
 from engine.spark import batch_task
@@ -396,6 +398,41 @@ def test_the_host_hears_of_a_worker_that_raises_before_spark_does(
     assert [{"recorded": None}, {"raised": 2}] == asked
 
 
+@pytest.mark.usefixtures("nothing_remembered")
+def test_a_worker_reports_events_of_the_instances_that_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the record, and nothing more is reported of a batch that nobody looks at."""
+    asked = list[dict[str, Any]]()
+
+    def ask(_line: PaceLine, question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question)
+        return {}
+
+    instance = PLAN.slots[0].instance
+    with ran(tmp_path, gone=0) as (span, _):
+        items = read(tmp_path, span).items
+        monkeypatch.setattr(PaceLine, "ask", ask)
+        for looked_at in ([], [instance]):
+            unrecorded(tmp_path)
+            asked.clear()
+            batch_task._workers.clear()
+            list(batch_task.answer(str(tmp_path), JOB, "nowhere", written_rows(1, span, items, 0, looked_at)))
+            assert [{"recorded": None}, {"recorded": 1}] == asked[:2]
+            assert bool(looked_at) == (len(asked) == 3)
+    samples = read_samples(asked[-1]["sampled"])
+    assert [instance] == asked[-1]["of"]
+    assert {instance} == {sample.at.instance for sample in samples}
+    assert 5 == next(sample.count for sample in samples if sample.at.is_input)
+
+
+def test_the_reader_passes_on_who_is_looked_at_when_a_batch_begins(tmp_path: Path) -> None:
+    """As the host says then."""
+    with ran(tmp_path, gone=0) as (span, _):
+        assert [] == list(read(tmp_path, span).looked_at)
+        assert [7] == list(read(tmp_path, span, looked_at=7).looked_at)
+
+
 NO_SPARK = cast("Any", None)
 NO_HOST = cast("Any", SimpleNamespace(need=lambda *_ingress: None))
 
@@ -450,6 +487,7 @@ class Given(PaceKeeper):
 
     def __init__(self, batch: PlannedBatch) -> None:
         self._batch = batch
+        self.looks = JobLooks()
 
     def batch_after(
         self, within: LongBatch, shard: int, reader: str, last: tuple[int, int] | None
@@ -462,11 +500,14 @@ class Given(PaceKeeper):
         """There is nothing to stop."""
 
 
-def read(root: Path, span: Span) -> ShardRows:
+def read(root: Path, span: Span, *, looked_at: int | None = None) -> ShardRows:
     """What the worker gets of a batch that the reader of a long batch was given."""
     folder = Path(tempfile.mkdtemp(dir=root))
     with closing(PaceServer(folder / "pace")) as server:
-        server.add(JOB, Given(PlannedBatch(1, span)))
+        keeper = Given(PlannedBatch(1, span))
+        if looked_at is not None:
+            keeper.looks.renew(looked_at, 60.0)
+        server.add(JOB, keeper)
         reader = SpoolStreamReader({"job": JOB, "root": str(root), "pace": server.address})
         with closing(reader):
             (rows,) = read_rows(reader.read(LongBatchShard(long_batch=1, shards=1, shard=0)))
@@ -504,7 +545,7 @@ def test_a_job_that_was_stopped_in_a_batch_runs_it_with_the_events_that_are_left
         commit(spool.folder, "another", 9)
         spool.prune()
         come_back(tmp_path)
-        assert (1, span, items, 0) == read(tmp_path, span)
+        assert (1, span, items, 0, []) == read(tmp_path, span)
         assert [True, True] == [Worker(tmp_path, JOB).work_off(1, span, items) for _ in range(2)]
 
 

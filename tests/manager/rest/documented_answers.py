@@ -260,6 +260,15 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "task_events": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/tasks/averages/events"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/tasks/averages/events"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/tasks/nothing/events"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/tasks/averages/events"),
+        },
+        waits=True,
+    ),
     "outputs": Route(
         well=_ask("ann", "/v1/dataflows/{running}/outputs"),
         own={

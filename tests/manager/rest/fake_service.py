@@ -72,7 +72,8 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.answers.trials import TrialAnswer
+from manager.answers.trials import TaskEvents, TrialAnswer
+from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.documents.canonical import documents_in
 from manager.jobs.placements import Placements
@@ -142,6 +143,7 @@ class FakeService:
             defragmentation=_FakeDefragmentation(self),
             images=_FakeImages(self),
             placements=_FakePlacements(self),
+            port_events=_FakePortEvents(self),
             machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
             modules=Modules(_NO_TOOLS),
@@ -279,6 +281,16 @@ class _FakeTrials(Trials):
         self._fake.tenant_for(caller, tenant)
         _checked(trial_request(sent).document)
         return example(TrialAnswer)
+
+
+class _FakePortEvents(PortEvents):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def newest(self, caller: Caller, dataflow: str, task: str) -> TaskEvents:
+        if task not in {known.id for known in self._fake.own(caller, dataflow).tasks}:
+            raise NotFound("task", task)
+        return example(TaskEvents).model_copy(update={"id": task})
 
 
 class _FakeBundles(Bundles):

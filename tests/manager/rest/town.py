@@ -23,6 +23,7 @@ from manager.answers.sources import SourceForm, WebhookForm
 from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.transitions import Phase, TransitionEvent
+from manager.observations.looks import MOST_LOOKED_AT, LookedAt, TaskLooks
 from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.rest import examples
 from manager.rest.app import make_app
@@ -80,10 +81,13 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
     vault, broker = Vault(folder / "root"), MemoryBroker()
     vault.put("ann", "warehouse", "hush")
     outputs = OutputWatcher(connecting(broker), longest_sample=0.05)
+    # By its clock no look ends.
+    task_looks = TaskLooks(lambda _topic, _payload: None, clock=lambda: 0.0)
     sender = EventSender(connecting(broker), patience=0.05)
     given = {
         "vault": vault,
         "wheels": WheelStore(folder / "root"),
+        "looks": task_looks,
         "outputs": outputs,
         "sender": sender,
         "deploying_seconds": 0.0,
@@ -129,6 +133,8 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
             looks.enter_context(sender.admitted(who))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
+        for number in range(MOST_LOOKED_AT):
+            task_looks.renew("poor", "local", LookedAt("0", number))
         looks.enter_context(made.tools.trials.admitted("poor"))
         places["operators_key"] = _id(made.key)
         places["spare_key"] = _id(service.administration.make_key(callers["ann"], KeyForm()).key)

@@ -2,8 +2,8 @@
 
 import { api } from "../api.js";
 import { element, field, named, problem, replace } from "../dom.js";
-import { count } from "../format.js";
 import { counted } from "../plurals.js";
+import { listed, ports } from "../ports.js";
 
 const ORIGINS = { pasted: "the events above", kept: "the newest events that are kept", none: "nothing, as no event is kept of this source" };
 
@@ -120,16 +120,4 @@ function shownTask(task) {
     ports("Entered at", task.inputs), ports("Left at", task.outputs),
     task.rejections.map((rejection) => listed(
       element("span", { class: "wrong" }, `Rejected at ${rejection.port}: ${rejection.reason}`), rejection.events)));
-}
-
-function ports(words, events) {
-  return Object.entries(events).map(([port, shown]) => listed(`${words} ${port}`, shown));
-}
-
-function listed(heading, { count: all, newest }) {
-  return [
-    element("h4", {}, heading, ` · ${all === newest.length ? counted(all, "event") : `the last ${count(newest.length)} of ${counted(all, "event")}`}`),
-    newest.length === 0 ? null : element("ol", { class: "trial-events", tabindex: "0", "aria-label": "Events" },
-      newest.map((event) => element("li", {}, element("code", {}, event)))),
-  ];
 }

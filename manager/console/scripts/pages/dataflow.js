@@ -12,6 +12,7 @@ import { deadLetters } from "./dataflow/dead-letters.js";
 import { operations } from "./dataflow/operations.js";
 import { outputs } from "./dataflow/outputs.js";
 import { pipeline } from "./dataflow/pipeline.js";
+import { portEvents } from "./dataflow/port-events.js";
 import { isChangeable, reconfiguration } from "./dataflow/reconfiguration.js";
 import { removal } from "./dataflow/removal.js";
 
@@ -32,6 +33,7 @@ export async function show(main, { parameters, session, signal, say }) {
     shares: element("p", {}),
     graph: element("div", {}),
     tasks: element("div", {}),
+    events: element("div", {}),
     document: element("pre", { tabindex: "0", "aria-label": "The document" }),
   };
   const change = reconfiguration({ ...about, changed: look });
@@ -39,6 +41,15 @@ export async function show(main, { parameters, session, signal, say }) {
   const sections = [adaptation({ ...about, changed: look }), outputs(about), costs(about), deadLetters(about, first), operations(about)];
   const actions = [removal({ ...about, changed: look }), replacement(first.id)];
   const written = new Map();
+  let events = null;
+
+  /** Show the events of a task instead of those of another. */
+  function lookAt(task) {
+    events?.close();
+    events = portEvents({ path, task: task.id, signal });
+    replace(places.events, events.node);
+    say(`Looking at events of ${task.id}.`);
+  }
 
   /** Make a part of the page anew if its data has changed. */
   function update(place, from, made) {
@@ -56,7 +67,9 @@ export async function show(main, { parameters, session, signal, say }) {
     update(places.facts, known, () => facts(known, about.isOperator));
     update(places.shares, dataflow.tasks, shares);
     update(places.graph, [dataflow.tasks, dataflow.document], () => graph(dataflow));
-    update(places.tasks, [dataflow.tasks, isChangeable(dataflow)], ([tasks, isOn]) => taskTable(tasks, isOn ? change.action : null));
+    const isOver = dataflow.state === "removed";
+    update(places.tasks, [dataflow.tasks, isChangeable(dataflow), isOver],
+      ([tasks, isOn]) => taskTable(tasks, isOn ? change.action : null, isOver ? null : lookAt));
     update(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
     for (const each of [change, planned, ...sections, ...actions]) {
       each.update(dataflow);
@@ -72,7 +85,7 @@ export async function show(main, { parameters, session, signal, say }) {
     places.head, places.facts,
     element("div", { class: "toolbar" }, actions.map((each) => each.buttons)),
     actions.map((each) => each.node),
-    element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks, change.node,
+    element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks, places.events, change.node,
     change.past, planned.node, sections.map((each) => each.node),
     element("details", {}, element("summary", {}, element("h2", {}, "Document")), places.document));
   updateAll(first);

@@ -27,15 +27,22 @@ export function graph({ tasks, document: written }, marks = new Map()) {
     tasks.map((task) => node(task, drawn.at.get(task.id), marks.get(task.id) ?? {}))));
 }
 
-/** The table of a dataflow's tasks, with an `action(task)` for each if there is one. */
-export function taskTable(tasks, action = null) {
+/** The table of a dataflow's tasks, with an `action(task)` for each if there is one, and a way to `look(task)` at events. */
+export function taskTable(tasks, action = null, look = null) {
   return table([
     { title: "Task", cell: (task) => named(task.id) },
     { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "Instance", number: true, cell: (task) => String(task.instance) },
     { title: "Status", cell: how },
     ...(action === null ? [] : [{ title: "Change", cell: action }]),
+    ...(look === null ? [] : [{ title: "Live", cell: lookAt }]),
   ], tasks, { caption: "Its tasks" });
+
+  function lookAt(task) {
+    return element("button", {
+      class: "button small", type: "button", "aria-label": `Events of ${task.id}`, on: { click: () => look(task) },
+    }, "Events");
+  }
 }
 
 /** The status of a task in a word. */
