@@ -76,12 +76,14 @@ class SourceForm(Form):
 
 
 class ProposalForm(Form):
-    """A topic to listen to, to propose a source."""
+    """A topic to listen to, or messages instead, to propose a source."""
 
     topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
     seconds: Annotated[int, Field(ge=1, le=60)] = 10
     format: MessageFormat | None = None
     """The format of its messages. Without it, it is recognised where they leave no doubt, and JSON where they do."""
+    messages: Annotated[tuple[str, ...], Field(max_length=1_000)] = ()
+    """Messages as they would come on the topic. With any, the topic is not listened to."""
 
 
 class ProposedSource(Answer):

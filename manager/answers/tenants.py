@@ -124,14 +124,22 @@ class SecretAnswer(Answer):
     name: str
 
 
-class BrokerCredentials(Answer):
-    """The credentials with which a tenant connects to the broker. This answer alone holds the password."""
+class BrokerLogin(Answer):
+    """Where and as whom a tenant connects to the broker, and the topics that it may read and write."""
 
     url: str
+    """Empty while the broker is not known."""
     user: str
-    password: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    made: datetime | None = None
+    """When its present password was made; None if it has none."""
+
+
+class BrokerCredentials(BrokerLogin):
+    """The credentials with which a tenant connects to the broker. This answer alone holds the password."""
+
+    password: str
 
 
 class SessionForm(Form):

@@ -154,6 +154,7 @@ class _Methods:
     tenants = _Lists(requests.tenants)
     set_quota = _Sends(requests.set_quota)
     set_publishing = _Sends(requests.set_publishing)
+    broker_login = _Sends(requests.broker_login)
     make_credentials = _Sends(requests.make_credentials)
     make_key = _Sends(requests.make_key)
     keys = _Lists(requests.keys)

@@ -44,6 +44,7 @@ from manager.answers.reconfigurations import ReconfigurationAnswer, Reconfigurat
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
 from manager.answers.tenants import (
     BrokerCredentials,
+    BrokerLogin,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -479,6 +480,11 @@ def set_publishing(tenant: str, form: PublishingForm) -> Request[TenantAnswer]:
 def make_credentials(tenant: str) -> Request[BrokerCredentials]:
     """Make a tenant's broker credentials; its earlier ones become invalid."""
     return request("POST", BrokerCredentials, "tenants", tenant, "credentials")
+
+
+def broker_login(tenant: str) -> Request[BrokerLogin]:
+    """Where and as whom a tenant connects to the broker, without the password."""
+    return get(BrokerLogin, "tenants", tenant, "credentials")
 
 
 def make_key(form: KeyForm) -> Request[NewKeyAnswer]:

@@ -62,7 +62,7 @@ def tail(  # noqa: PLR0913 - each is an argument or option of the command
 @client_command
 def events(
     client: Client,
-    dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name if it is unique.")],
+    dataflow: Id,
     task: Annotated[str, typer.Argument(help="One of its tasks.")],
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
 ) -> Iterator[Shown]:

@@ -16,10 +16,12 @@ from typing import Self
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from pydantic import BaseModel
 
 from dags import Document
 from engine.log_lines import named
 from manager.adaptation import routes as adaptation
+from manager.answers.sources import SourceForm
 from manager.dataflows import routes as dataflows
 from manager.jobs import routes as jobs
 from manager.kernel.live_events import LiveEvents
@@ -40,8 +42,8 @@ from manager.sources import routes as sources
 from manager.tenants import routes as tenants
 from manager.trials import routes as trials
 
-_SCHEMA = "dataflow.schema.json"
-"""The name under which the console has the JSON Schema of documents."""
+_SCHEMAS: Mapping[str, type[BaseModel]] = {"dataflow.schema.json": Document, "source.schema.json": SourceForm}
+"""The forms whose JSON Schemas the console has, by their names there."""
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -98,8 +100,8 @@ def _sent(request: Request, name: str) -> Response:
 def _files() -> Mapping[str, bytes]:
     """The console's files, by their paths in its folder."""
     paths = (path for path in _CONSOLE.rglob("*") if path.suffix in _TYPES)
-    schema = json.dumps(Document.model_json_schema()).encode()
-    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | {_SCHEMA: schema}
+    schemas = {name: json.dumps(form.model_json_schema()).encode() for name, form in _SCHEMAS.items()}
+    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | schemas
 
 
 _WITH_ROUTERS = (

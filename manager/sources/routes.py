@@ -84,7 +84,8 @@ def propose_source(
 ) -> ProposalAnswer:
     """Listen to a topic, and propose a source whose schema takes what came. Nothing is registered.
 
-    A tenant listens only below its own name, or on the topics of its sources.
+    A tenant listens only below its own name, or on the topics of its sources. With messages in the request, nothing is
+    listened to.
     """
     return service.sources.propose(caller, sent)
 

@@ -133,14 +133,11 @@ class Sources(Base):
         return made
 
     def propose(self, caller: Caller, form: ProposalForm) -> ProposalAnswer:
-        """Propose a source by what comes on its topic while it is listened to."""
-        owner = self._check_listening(caller, form.topic)
+        """Propose a source by what comes on its topic while it is listened to, or by messages in the request."""
+        owner = caller.tenant if form.messages else self._check_listening(caller, form.topic)
         if form.format is not None:
             _check_format(form.format, Schema.of(), "/format")
-        if (outputs := self._tools.outputs) is None or not self._committer.leads:
-            raise StateNotReady("topics are listened to only by a manager that leads and has a broker; ask that one")
-        with outputs.sample(caller.who, form.topic) as sample:
-            messages = sample.gather(form.seconds)
+        messages = [message.encode() for message in form.messages] or self._listened(caller, form)
         messages_format = form.format or recognised(messages)
         samples = samples_in(messages, messages_format)
         schema = inferred(samples.events, from_texts=messages_format.has_texts)
@@ -159,6 +156,12 @@ class Sources(Base):
                 UndecidedAnswer(field=undecided.field, why=undecided.why) for undecided in schema.undecided
             ),
         )
+
+    def _listened(self, caller: Caller, form: ProposalForm) -> list[bytes]:
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
+            raise StateNotReady("topics are listened to only by a manager that leads and has a broker; ask that one")
+        with outputs.sample(caller.who, form.topic) as sample:
+            return sample.gather(form.seconds)
 
     def _check_listening(self, caller: Caller, topic: str) -> str | None:
         """Return the tenant that a topic belongs to, if any; refused if the caller may not listen to it."""

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from manager.answers.base import Page, SecretName
 from manager.answers.tenants import (
     BrokerCredentials,
+    BrokerLogin,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -83,6 +84,12 @@ def set_publishing(
 def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant) -> BrokerCredentials:
     """Make new broker credentials for a tenant. They are shown only once, and replace those it had."""
     return service.administration.make_credentials(caller, tenant)
+
+
+@router.get("/tenants/{tenant}/credentials", **documented(NotFound))
+def broker_login(service: TheService, caller: TheCaller, tenant: NamedTenant) -> BrokerLogin:
+    """Show where and as whom a tenant connects to the broker, and what it may read and write. The password is not."""
+    return service.administration.broker_login(caller, tenant)
 
 
 @router.post(

@@ -21,6 +21,7 @@ from manager.answers.base import Page
 from manager.answers.overview import OperationKind
 from manager.answers.tenants import (
     BrokerCredentials,
+    BrokerLogin,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -256,21 +257,37 @@ class Administration(Base):
 
     def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
         """Make a tenant's broker credentials; those it had before let nobody in any more."""
-        if caller.tenant not in {None, tenant}:
-            raise NotFound("tenant", tenant)
+        self._check_own(caller, tenant)
         password = secrets.token_urlsafe(32)
         with self._noted(OperationKind.CREDENTIALS, caller, tenant) as session:
             tenant_row(session, tenant)
             session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
         self._tools.access_changed()
+        return BrokerCredentials(**self._login(tenant).model_dump(), password=password)
+
+    def broker_login(self, caller: Caller, tenant: str) -> BrokerLogin:
+        """Where and as whom a tenant connects to the broker, without the password."""
+        self._check_own(caller, tenant)
+        with self._store.read() as session:
+            tenant_row(session, tenant)
+        return self._login(tenant)
+
+    def _login(self, tenant: str) -> BrokerLogin:
         granted = self.grants()[tenant]
-        return BrokerCredentials(
+        with self._store.read() as session:
+            row = session.get(CredentialRow, tenant)
+        return BrokerLogin(
             url=str(self._tools.broker() or ""),
             user=granted.user,
-            password=password,
             reads=granted.reads,
             writes=granted.writes,
+            made=None if row is None else moment(row.created),
         )
+
+    @staticmethod
+    def _check_own(caller: Caller, tenant: str) -> None:
+        if caller.tenant not in {None, tenant}:
+            raise NotFound("tenant", tenant)
 
     def grants(self) -> dict[str, Grant]:
         """The grants of each tenant on the broker."""

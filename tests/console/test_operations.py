@@ -1,17 +1,12 @@
-"""The pages of operations and of sources, with filters and pages."""
+"""The page of operations, with filters and pages."""
 
 import time
-from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import expect
 from sqlmodel import Session
 
-from bridge.connectors.connector_run import LinkState
-from engine.host.spools import Received
 from manager.answers.overview import OperationAnswer, OperationKind
-from manager.observations.reports import HostSeen
 from manager.store.tables import OperationRow
 from tests.console.conftest import ConsoleService, PageFor
 
@@ -96,39 +91,3 @@ def test_all_kinds_can_be_chosen(console_service: ConsoleService, page_for: Page
     page = page_for(console_service.keys["bob"], "#/operations")
     kinds = page.evaluate("() => import('/console/scripts/pages/operations.js').then(page => page.KINDS)")
     assert [*OperationKind] == kinds
-
-
-SINCE = 1_767_225_600.0
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-def test_an_owner_sees_what_its_source_rejects(console_service: ConsoleService, page_for: PageFor) -> None:
-    """As it comes, with time and reason, as text; readers see neither counts nor events."""
-    page = page_for(console_service.keys["city"], "#/sources")
-    source = page.get_by_role("region", name="Sources by name").get_by_role("row").filter(has_text="city:street")
-    expect(source).to_be_visible()
-    expect(page.get_by_text("Rejected events")).to_have_count(0)
-    received = Received(since=SINCE, accepted=1_234).rejecting(HOSTILE, "no JSON", count=5, at=SINCE + 3_600.0)
-    sources = dict.fromkeys((f"source/{number}" for number in range(1, 10)), received)
-    console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
-    expect(source).to_contain_text("1,234")
-    connected = LinkState(since=SINCE).up(SINCE)
-    for link, text in (
-        (connected, "connected since 1 Jan 2026"),
-        (
-            connected.down(HOSTILE, SINCE + 60.0),
-            f"not connected since 1 Jan 2026, 00:01:00; failed 1 Jan 2026, 00:01:00: {HOSTILE}",
-        ),
-    ):
-        sources = dict.fromkeys(sources, replace(received, link=link))
-        console_service.seen.every_host = (HostSeen(host="north", alive=True, sources=sources, seen=datetime.now(UTC)),)
-        expect(source.get_by_role("cell").nth(7)).to_contain_text(text)
-    expect(source.get_by_role("cell").nth(5)).to_have_text("5")
-    event = page.get_by_role("region", name="The newest of each source").get_by_role("row").nth(1)
-    expect(event).to_contain_text("1 Jan 2026, 01:00:00")
-    expect(event).to_contain_text("no JSON")
-    expect(event).to_contain_text(HOSTILE)
-    reader = page_for(console_service.keys["ann"], "#/sources")
-    expect(reader.get_by_role("region", name="Sources by name")).to_contain_text("city:street")
-    expect(reader.get_by_text("1,234")).to_have_count(0)
-    expect(reader.get_by_text("no JSON")).to_have_count(0)

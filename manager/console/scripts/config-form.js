@@ -5,6 +5,8 @@ import { read } from "./json-positions.js";
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const OTHERS = "Other fields";
+/** Texts that may be so long, such as certificates, have lines. */
+const LONG = 10_000;
 const LIMITS = [
   ["minimum", "at least"], ["exclusiveMinimum", "more than"], ["maximum", "at most"], ["exclusiveMaximum", "less than"],
 ];
@@ -12,7 +14,7 @@ const LIMITS = [
 const KINDS = {
   choice: { control: choice, written: JSON.stringify, value: JSON.parse },
   number: { control: () => element("input", { inputmode: "decimal", autocomplete: "off" }), written: String, value: numberIn },
-  text: { control: () => element("input", { autocomplete: "off", spellcheck: "false" }), written: String, value: String },
+  text: { control: ({ maxLength = 0 }) => (maxLength < LONG ? line() : lines()), written: String, value: String },
   list: { control: lines, written: (items) => items.join("\n"), value: itemsIn, hint: "One a line." },
   json: { control: lines, written: (value) => JSON.stringify(value, null, 2), value: JSON.parse, hint: "JSON." },
 };
@@ -88,8 +90,7 @@ function rowOf(name, about, { present, isRequired, offered = () => [] }) {
   if (offers.length > 0) {
     node.append(about.kind === "text" ? suggestions(control, offers) : toggles(name, control, offers));
   }
-  const wrong = element("div", { class: "wrong", id: `${control.id}-wrong`, hidden: true });
-  node.append(wrong);
+  const show = wrongAt(node, control, described);
 
   function readIt() {
     if (control.value === shown) {
@@ -102,16 +103,21 @@ function rowOf(name, about, { present, isRequired, offered = () => [] }) {
     return error ? { wrong: `this is not JSON: ${error.message}` } : { value: value(control.value) };
   }
 
-  function show(problems) {
+  return { name, node, control, read: readIt, show };
+}
+
+/** Have a field show the problems of its control: `show(problems)` returns whether there are any. */
+export function wrongAt(node, control, described = control.getAttribute("aria-describedby") ?? "") {
+  const wrong = element("div", { class: "wrong", id: `${control.id}-wrong`, hidden: true });
+  node.append(wrong);
+  return function show(problems) {
     const isWrong = problems.length > 0;
     wrong.hidden = !isWrong;
     replace(wrong, problems.map(problemOf));
     control.setAttribute("aria-invalid", String(isWrong));
     control.setAttribute("aria-describedby", `${described} ${wrong.id}`);
     return isWrong;
-  }
-
-  return { name, node, control, read: readIt, show };
+  };
 }
 
 /** Texts that complete what is typed. */
@@ -172,6 +178,10 @@ function choice({ enum: choices, const: only, type, default: preset }, isRequire
   return element("select", {},
     isRequired ? null : element("option", { value: "" }, preset === undefined || preset === null ? "default" : `default: ${preset}`),
     values.map((each) => element("option", { value: JSON.stringify(each) }, String(each))));
+}
+
+function line() {
+  return element("input", { autocomplete: "off", spellcheck: "false" });
 }
 
 function lines() {

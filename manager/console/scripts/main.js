@@ -13,8 +13,11 @@ const ROUTES = [
   { path: "/dataflows", page: "dataflows", word: "Dataflows" },
   { path: "/dataflows/:id", page: "dataflow", within: "/dataflows" },
   { path: "/sources", page: "sources", word: "Sources" },
+  { path: "/sources/new", page: "new-source", within: "/sources" },
+  { path: "/sources/:name", page: "source", within: "/sources" },
   { path: "/compose", page: "compose", word: "Compose" },
   { path: "/compose/:id", page: "compose", within: "/compose" },
+  { path: "/task-types", page: "task-types", word: "Task types" },
   { path: "/modules", page: "modules", word: "Modules" },
   { path: "/modules/:name/:version", page: "module", within: "/modules" },
   { path: "/graph", page: "graph", word: "Graph", operators: true },
@@ -23,6 +26,9 @@ const ROUTES = [
   { path: "/operations", page: "operations", word: "Operations" },
   { path: "/savings", page: "savings", word: "Savings" },
   { path: "/bills", page: "bills", word: "Bills" },
+  { path: "/access", page: "access", word: "Access" },
+  { path: "/tenants", page: "tenants", word: "Tenants", operators: true },
+  { path: "/tenants/:name", page: "tenant", within: "/tenants", operators: true },
 ];
 const SIGN_IN = { path: "/sign-in", page: "sign-in" };
 const RETRY_SECONDS = 3;

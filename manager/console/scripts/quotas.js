@@ -3,7 +3,8 @@
 import { element, named, table } from "./dom.js";
 import { count, percent, time } from "./format.js";
 
-const LIMITS = {
+/** What quotas limit, in words. */
+export const LIMITS = {
   dataflows: "Dataflows",
   tasks: "Tasks",
   streams: "Streams between tasks",
@@ -15,7 +16,10 @@ const LIMITS = {
   wheel_bytes: "Bytes of wheels",
   from_earliest: "Dataflows from the earliest events",
   state_mb: "MB of states",
+  requests_per_minute: "Requests a minute",
 };
+/** How many requests came is not counted over all managers. */
+const COUNTED = Object.keys(LIMITS).filter((limit) => limit !== "requests_per_minute");
 
 /** The part of a page about them: of all tenants for an operator, else of the one tenant. */
 export function quotas(tenants, isOperator) {
@@ -35,25 +39,30 @@ function ownQuota(tenant) {
     { title: "Used", number: true, cell: (limit) => count(tenant.uses[limit]) },
     { title: "At most", number: true, cell: (limit) => count(tenant.quota[limit]) },
     { title: "Share", number: true, cell: (limit) => percent(share(tenant, limit)) },
-  ], Object.keys(LIMITS), { caption: "What you may use" });
+  ], COUNTED, { caption: "What you may use" });
+}
+
+/** The address of a tenant's page. */
+export function addressOf(name) {
+  return `#/tenants/${encodeURIComponent(name)}`;
 }
 
 /** All tenants, those first that are nearest to a limit. */
-function tenantQuotas(tenants) {
+export function tenantQuotas(tenants) {
   const rows = tenants.map((tenant) => ({ tenant, limit: nearest(tenant) }));
   rows.sort((one, other) => share(other.tenant, other.limit) - share(one.tenant, one.limit));
   return table([
-    { title: "Tenant", cell: (row) => named(row.tenant.name) },
+    { title: "Tenant", cell: (row) => element("a", { href: addressOf(row.tenant.name) }, named(row.tenant.name)) },
     { title: "Dataflows", number: true, cell: (row) => used(row.tenant, "dataflows") },
     { title: "Tasks", number: true, cell: (row) => used(row.tenant, "tasks") },
     { title: "Nearest limit", cell: (row) => `${LIMITS[row.limit]}: ${used(row.tenant, row.limit)}` },
     { title: "Share", number: true, cell: (row) => percent(share(row.tenant, row.limit)) },
     { title: "In quarantine until", cell: (row) => time(row.tenant.quarantined_until) },
-  ], rows, { caption: "Tenants and their quotas", empty: "No tenants yet." });
+  ], rows, { caption: "Tenants and their quotas", empty: "No tenants yet. Admit one, and make a key for it." });
 }
 
 function nearest(tenant) {
-  return Object.keys(LIMITS).reduce((most, limit) => (share(tenant, limit) > share(tenant, most) ? limit : most));
+  return COUNTED.reduce((most, limit) => (share(tenant, limit) > share(tenant, most) ? limit : most));
 }
 
 function used(tenant, limit) {

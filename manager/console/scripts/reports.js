@@ -3,11 +3,11 @@
 import { api, Problem, Unreachable } from "./api.js";
 import { element, problem } from "./dom.js";
 
-/** A select of all tenants or one of them, for operators. */
-export async function selectTenant(chosen, signal) {
+/** A select of one tenant, or of none of them by other words, for operators. */
+export async function selectTenant(chosen, signal, none = "All tenants") {
   const tenants = await api.pages("/v1/tenants", { signal });
   return element("select", { value: chosen ?? "" },
-    element("option", { value: "" }, "All tenants"),
+    element("option", { value: "" }, none),
     tenants.map((each) => element("option", { value: each.name }, each.name)));
 }
 

@@ -497,6 +497,10 @@ ROUTES: dict[str, Route] = {
         well=_ask("ann", "/v1/tenants/ann/credentials"),
         own={"not-found": _ask("ann", "/v1/tenants/bob/credentials")},
     ),
+    "broker_login": Route(
+        well=_ask("ann", "/v1/tenants/ann/credentials"),
+        own={"not-found": _ask("ann", "/v1/tenants/bob/credentials")},
+    ),
     "make_key": Route(
         well=_ask("ann", "/v1/keys", {}),
         own={

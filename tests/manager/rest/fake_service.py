@@ -61,6 +61,7 @@ from manager.answers.sources import (
 )
 from manager.answers.tenants import (
     BrokerCredentials,
+    BrokerLogin,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -250,9 +251,12 @@ class _FakeAdministration(Administration):
         return self._fake.known_keys[key]
 
     def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
+        return BrokerCredentials(**self.broker_login(caller, tenant).model_dump(), password="once")  # noqa: S106 - an example
+
+    def broker_login(self, caller: Caller, tenant: str) -> BrokerLogin:
         if tenant not in self._fake.known_tenants or caller.tenant not in {None, tenant}:
             raise NotFound("tenant", tenant)
-        return BrokerCredentials(url="mqtt://127.0.0.1", user=tenant, password="once", reads=(), writes=())  # noqa: S106 - an example
+        return BrokerLogin(url="mqtt://127.0.0.1", user=tenant, reads=(), writes=(), made=THEN)
 
 
 class _FakeBills(Bills):

@@ -96,6 +96,18 @@ def test_a_proposal_has_the_format_of_what_came(bench: Bench) -> None:
         bench.manager.service.sources.propose(ANN, ProposalForm.model_validate(broken))
 
 
+def test_messages_in_the_request_take_the_place_of_listening(bench: Bench) -> None:
+    """Of any topic, as nothing is read there; also where nobody could listen."""
+    bench.outputs.stop()
+    pasted = {"topic": "plant/{machine}/speed", "messages": ['{"n": 1}', '{"n": 2.5}', "no JSON"]}
+    answer = bench.manager.service.sources.propose(BOB, ProposalForm.model_validate(pasted))
+    assert (3, 2, 1) == (answer.messages, answer.events, answer.unread)
+    assert ({"n": "float"}, "plant/{machine}/speed") == (answer.source.fields, answer.source.connection.topic)
+    rows = pasted | {"messages": ["at;n\n2026-03-01;2"], "format": {"kind": "csv", "separator": ";"}}
+    answer = bench.manager.service.sources.propose(BOB, ProposalForm.model_validate(rows))
+    assert {"at": "timestamp", "n": "integer"} == answer.source.fields
+
+
 def test_a_tenant_listens_below_its_name_and_to_its_sources(bench: Bench) -> None:
     """Wherever its sources are; and nowhere else, whether or not there is a source."""
     away = SourceForm.model_validate({"name": "away", "connection": {"kind": "topic", "topic": "plant/away"}})

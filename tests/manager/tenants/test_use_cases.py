@@ -216,6 +216,18 @@ def test_broker_credentials_are_a_tenants_own(manager: Manager) -> None:
         assert first.password not in session.get_one(CredentialRow, "ann").hash
 
 
+def test_a_tenant_looks_up_its_login_at_the_broker(manager: Manager) -> None:
+    """Without the password, and with when that was made; another's cannot be looked up."""
+    administration = manager.service.administration
+    assert administration.broker_login(ANN, "ann").made is None
+    made = administration.make_credentials(ANN, "ann")
+    assert made.made is not None
+    assert administration.broker_login(OPERATOR, "ann").model_dump() == made.model_dump(exclude={"password"})
+    for who, tenant in ((BOB, "ann"), (OPERATOR, "zoe")):
+        with pytest.raises(NotFound, match=f"no tenant '{tenant}'"):
+            administration.broker_login(who, tenant)
+
+
 def test_each_act_is_in_the_journal(manager: Manager) -> None:
     """Every change has an entry with who did it and what to; what was refused or only looked at has none."""
     manager.service.administration.set_quota(OPERATOR, "ann", Quota())

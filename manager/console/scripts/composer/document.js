@@ -12,6 +12,12 @@ import { append, remove, set } from "./json-edits.js";
 /** The text that a new document begins with. */
 export const EMPTY = '{\n  "version": 1,\n  "name": "",\n  "tasks": [],\n  "streams": []\n}\n';
 
+/** The text to begin with, with a task of a type or one that reads a source, where a link asks for it. */
+export function begun({ type, source }) {
+  const asked = source ? { id: "source", type: "source", config: { source } } : { id: freshId({ tasks: [] }, type ?? ""), type };
+  return type || source ? `${JSON.stringify({ version: 1, name: "", tasks: [asked], streams: [] }, null, 2)}\n` : EMPTY;
+}
+
 const UNFIT = /[/+#\u0000-\u001f\u007f-\u009f]/g;
 
 /**

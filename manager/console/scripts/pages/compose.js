@@ -5,7 +5,7 @@ import { bar } from "../composer/bar.js";
 import { composerCanvas } from "../composer/canvas.js";
 import { listenToClipboard } from "../composer/clipboard.js";
 import { composition } from "../composer/composition.js";
-import { EMPTY } from "../composer/document.js";
+import { begun, EMPTY } from "../composer/document.js";
 import { draftKeeper, draftsOf } from "../composer/drafts.js";
 import { editing } from "../composer/editing.js";
 import { editor } from "../composer/editor.js";
@@ -38,7 +38,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const known = new Map(types.map((type) => [type.name, type]));
   const typeOf = (name) => known.get(name);
   const drafts = draftsOf(session.kind === "operator" ? "operator" : session.tenant);
-  const composing = composition(replaced === null ? EMPTY : textOf(replaced), { typeOf, shown });
+  const composing = composition(replaced === null ? begun(parameters) : textOf(replaced), { typeOf, shown });
   const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const standing = element("p", { class: "faint", role: "status" });

@@ -1,8 +1,10 @@
-/** The list of sources, live: what was accepted and rejected of each, and the newest rejected events. */
+/** The list of sources, live: how much comes, what is accepted and rejected, and who reads. */
 
 import { api } from "../api.js";
-import { element, named, replace, table } from "../dom.js";
-import { count, time } from "../format.js";
+import { badge, element, named, replace, table } from "../dom.js";
+import { amount, count, time } from "../format.js";
+import { counted } from "../plurals.js";
+import { rates } from "../rates.js";
 import { refresh } from "../refresh.js";
 import { guarded } from "../reports.js";
 import { every } from "../live-updates.js";
@@ -14,18 +16,19 @@ export const title = "Sources";
 
 /** Show the page. */
 export async function show(main, { signal }) {
-  const [list, rejected] = [element("div", {}), element("section", {})];
+  const list = element("div", {});
   const more = element("button", { class: "button", type: "button", hidden: true, on: { click: showMore } }, "Show more");
+  const rate = rates();
   let most = PART;
   let shown = "";
 
   async function look() {
     const sources = await api.pages("/v1/sources", { signal, most: most + 1 });
-    const now = JSON.stringify(sources);
+    const rows = sources.slice(0, most).map((source) => ({ ...source, rate: rate.of(source) }));
+    const now = JSON.stringify(rows);
     if (now !== shown) {
       shown = now;
-      refresh(list, listed(sources.slice(0, most)));
-      refresh(rejected, rejectedOf(sources.slice(0, most)));
+      refresh(list, listed(rows));
       more.hidden = sources.length <= most;
     }
   }
@@ -35,54 +38,63 @@ export async function show(main, { signal }) {
     return guarded(look, main, signal);
   }
 
-  replace(main, element("h1", {}, title), list, more, rejected);
+  replace(main, element("h1", {}, title),
+    element("p", {}, "A source says where events come from, and which fields they have. Dataflows read sources."),
+    element("div", { class: "toolbar" }, element("a", { class: "button first", href: "#/sources/new" }, "Add a source")),
+    list, more);
   await every(PACE, look, signal);
+}
+
+/** The address of a source's page. */
+export function addressOf(name) {
+  return `#/sources/${encodeURIComponent(name)}`;
+}
+
+/** Where events come from, as far as the caller may know it. */
+export function originOf({ connection }) {
+  if (connection === null) {
+    return null;
+  }
+  return connection.topic ? [connection.kind === "topic" ? null : `${connection.kind}: `, element("code", {}, connection.topic)]
+    : connection.kind;
+}
+
+/** Whether events come, and why not; null where the caller may not know it. */
+export function stateOf({ connection, dataflows, received }) {
+  if (connection === null) {
+    return null;
+  }
+  if (dataflows === 0) {
+    return badge("warn", "nobody reads it");
+  }
+  const link = received?.link;
+  if (!link) {
+    return received ? badge("good", "receiving") : badge("warn", "not receiving yet");
+  }
+  const since = element("span", { class: "faint" }, " since ", time(link.since));
+  const failed = [link.connected ? "Last failed " : "Failed ", time(link.error_at), ": ", named(link.error)];
+  return element("div", {}, link.connected ? badge("good", "connected") : badge("bad", "not connected"), since,
+    link.error ? element("div", {}, failed) : null);
 }
 
 function listed(sources) {
   return table([
-    { title: "Source", cell: (each) => named(each.name) },
-    { title: "Visibility", cell: (each) => each.visibility },
-    { title: "Topic", cell: topicOf },
-    { title: "Format", cell: ({ connection }) => connection?.format?.kind ?? null },
-    { title: "Dataflows", number: true, cell: (each) => count(each.dataflows) },
+    { title: "Source", cell: (each) => element("a", { href: addressOf(each.name) }, named(each.name)) },
+    { title: "State", cell: stateOf },
+    { title: "Events a second", number: true, cell: (each) => amount(each.rate) },
     { title: "Accepted", number: true, cell: (each) => count(each.received?.accepted) },
-    { title: "Rejected", number: true, cell: (each) => count(each.received?.rejected) },
-    { title: "Counted since", cell: (each) => (each.received ? time(each.received.since) : null) },
-    { title: "Connection", cell: connectionOf },
-  ], sources, { caption: "Sources by name; their owners see what was accepted and rejected", empty: "No sources yet." });
+    { title: "Rejected", number: true, cell: rejectedOf },
+    { title: "Read by", number: true, cell: (each) => counted(each.dataflows, "dataflow") },
+    { title: "Visibility", cell: (each) => each.visibility },
+    { title: "From", cell: originOf },
+  ], sources, {
+    caption: "Sources by name; their owners see what comes",
+    empty: "No sources yet. Add one: it takes a minute, and you can try it with pasted events.",
+  });
 }
 
-/** The topic of a source, or how its events are made; shown to its owner only. */
-function topicOf({ connection }) {
-  if (connection === null) {
-    return null;
-  }
-  return connection.kind === "topic" ? element("code", {}, connection.topic) : connection.kind;
-}
-
-/** Whether a source from outside Braid is connected, since when, and why it was not; null for others. */
-function connectionOf({ received }) {
-  const link = received?.link;
-  if (!link) {
-    return null;
-  }
-  const state = [link.connected ? "connected since " : "not connected since ", time(link.since)];
-  const failed = [link.connected ? "last failed " : "failed ", time(link.error_at), ": ", named(link.error)];
-  return element("div", { class: "wide" }, ...state, ...(link.error ? ["; ", ...failed] : []));
-}
-
-function rejectedOf(sources) {
-  const events = sources.flatMap((source) =>
-    (source.received?.newest ?? []).map((each) => ({ ...each, source: source.name })));
-  return events.length === 0 ? null : [
-    element("h2", {}, "Rejected events"),
-    element("p", {}, "They do not fit the schema of their source, and reached no dataflow."),
-    table([
-      { title: "Source", cell: (each) => named(each.source) },
-      { title: "When", cell: (each) => time(each.at) },
-      { title: "Reason", cell: (each) => element("div", { class: "wide" }, named(each.reason)) },
-      { title: "Event", cell: (each) => element("code", {}, named(each.event)) },
-    ], events, { caption: "The newest of each source" }),
-  ];
+function rejectedOf({ name, received }) {
+  return received?.rejected > 0
+    ? element("a", { href: addressOf(name), "aria-label": `${count(received.rejected)} rejected of ${name}` }, count(received.rejected))
+    : count(received?.rejected);
 }

@@ -1,0 +1,109 @@
+/** One source: what comes, what is rejected and why, its fields, how to send to it, its webhook and its readers. */
+
+import { api } from "../api.js";
+import { element, named, replace, table } from "../dom.js";
+import { amount, count, time } from "../format.js";
+import { every } from "../live-updates.js";
+import { counted } from "../plurals.js";
+import { rates } from "../rates.js";
+import { refresh } from "../refresh.js";
+import { newestEvents } from "./source/newest.js";
+import { schemaForm } from "./source/schema.js";
+import { sending } from "./source/sending.js";
+import { sourceRemoval, visibilityForm } from "./source/visibility.js";
+import { webhookSection } from "./source/webhook.js";
+import { originOf, stateOf } from "./sources.js";
+
+const PACE = 5;
+
+export function title({ name }) {
+  return name;
+}
+
+/** Show the page. Who does not own the source sees its fields, and its events as far as they are kept. */
+export async function show(main, { parameters, session, signal, say, navigate }) {
+  const path = `/v1/sources/${encodeURIComponent(parameters.name)}`;
+  const [next, facts, rejected] = [element("div", {}), element("div", {}), element("section", {})];
+  const rate = rates();
+  const first = await api.get(path, { signal });
+  const isMine = session.kind === "operator" || session.tenant === first.owner;
+  const isTopic = isMine && first.connection.kind === "topic";
+  const on = { path, session, signal, say, navigate, changed: look };
+  const [fields, readers, removal] = [schemaForm(first, isMine, on), element("div", {}), element("div", {})];
+  let shown = "";
+
+  async function look() {
+    show(await api.get(path, { signal }));
+  }
+
+  function show(source) {
+    refresh(facts, factsOf(source, rate.of(source)));
+    const now = JSON.stringify([source.dataflows, source.received?.newest, source.visibility, source.readers]);
+    if (now === shown) {
+      return;
+    }
+    shown = now;
+    refresh(next, source.dataflows > 0 ? null : nextStep(source));
+    refresh(rejected, rejectedOf(source));
+    if (isMine && !readers.contains(document.activeElement)) {
+      replace(readers, visibilityForm(source, on));
+      replace(removal, sourceRemoval(source, on));
+    }
+  }
+
+  show(first);
+  replace(main,
+    element("h1", {}, named(first.name)),
+    next, facts, rejected,
+    isTopic ? sending(first, { by: parameters.by, signal, say }) : null,
+    newestEvents(first, on),
+    fields,
+    isTopic ? webhookSection(first, on) : null,
+    isMine ? section("Who may read it", readers) : null,
+    isMine ? section("Remove", removal) : null);
+  await every(PACE, look, signal);
+}
+
+function section(words, body) {
+  return element("section", {}, element("h2", {}, words), element("div", { class: "card" }, body));
+}
+
+function nextStep({ name, connection }) {
+  return element("div", { class: "card next" },
+    element("p", {}, element("strong", {}, connection === null ? "No dataflow of yours reads it." : "No dataflow reads it yet, so nothing that comes is kept.")),
+    element("a", { class: "button first", href: `#/compose?${new URLSearchParams({ source: name })}` }, "Compose a dataflow that reads it"));
+}
+
+function factsOf(source, rate) {
+  const { connection, received } = source;
+  const format = connection?.format;
+  return element("dl", { class: "facts" },
+    fact("Owner", named(source.owner)),
+    connection === null ? null : [
+      fact("State", stateOf(source)),
+      fact("Events a second", amount(rate)),
+      fact("Accepted", count(received?.accepted)),
+      fact("Rejected", count(received?.rejected)),
+      received ? fact("Counted since", time(received.since)) : null,
+      fact("From", [originOf(source), connection.url ? [" at ", element("code", {}, connection.url)] : null]),
+      format ? fact("Format", format.kind) : null,
+    ],
+    fact("Read by", `${counted(source.dataflows, "dataflow")}${connection === null ? " of yours" : ""}`),
+    fact("Visibility", source.visibility));
+}
+
+function fact(word, value) {
+  return [element("dt", {}, word), element("dd", {}, value)];
+}
+
+function rejectedOf({ received }) {
+  return !received?.newest.length ? null : [
+    element("h2", {}, "Rejected events"),
+    element("p", {}, "They reached no dataflow. Correct what sends them, or the fields below."),
+    table([
+      { title: "When", cell: (each) => time(each.at) },
+      { title: "Reason", cell: (each) => element("div", { class: "wide" }, named(each.reason)) },
+      { title: "Event", cell: (each) => element("code", {}, named(each.event)) },
+    ], received.newest, { caption: "The newest rejected events" }),
+  ];
+}

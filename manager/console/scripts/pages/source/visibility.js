@@ -1,0 +1,88 @@
+/** Who may read a source: the fields of forms, and the form on its page. */
+
+import { api } from "../../api.js";
+import { problemOf } from "../../config-form.js";
+import { element, field, named, replace } from "../../dom.js";
+import { worker } from "../../forms.js";
+import { counted } from "../../plurals.js";
+import { confirmed } from "../dataflow/confirmation.js";
+
+const CHOICES = { private: "Only its owner", named: "Its owner, and tenants that you name", public: "All tenants" };
+
+/** The fields: `value()` is `{visibility, readers}`, `show(errors)` shows those at readers and returns the others. */
+export function visibilityFields({ visibility, readers }) {
+  const choices = element("fieldset", { class: "choices", on: { change: shown } }, element("legend", {}, "Readers"),
+    Object.entries(CHOICES).map(([value, words]) => element("label", {},
+      element("input", { type: "radio", name: "visibility", value, checked: value === visibility }), ` ${words}`)));
+  const names = element("textarea", { rows: Math.min(8, 1 + (readers ?? []).length), spellcheck: "false", autocomplete: "off", value: (readers ?? []).join("\n") });
+  const naming = field("Tenants that may read it", names, "One a line.");
+  const wrong = element("div", { class: "wrong" });
+
+  function chosen() {
+    return choices.querySelector("input:checked").value;
+  }
+
+  function shown() {
+    naming.hidden = chosen() !== "named";
+  }
+
+  function value() {
+    const given = names.value.split("\n").map((each) => each.trim()).filter(Boolean);
+    return { visibility: chosen(), readers: chosen() === "named" ? given : [] };
+  }
+
+  function show(errors) {
+    const mine = errors.filter(({ pointer }) => /^\/(readers|visibility)/.test(pointer));
+    replace(wrong, mine.map(problemOf));
+    return errors.filter((each) => !mine.includes(each));
+  }
+
+  shown();
+  return { node: element("div", {}, choices, naming, wrong), value, show };
+}
+
+/** The form on the page of a source; `changed()` is called after a change. */
+export function visibilityForm(source, { path, signal, say, changed }) {
+  const fields = visibilityFields(source);
+  const wrong = element("div", {});
+  const run = worker(wrong, signal);
+
+  async function save(event) {
+    event.preventDefault();
+    await run(async function send() {
+      const body = element("p", {}, "Dataflows of tenants that may no longer read it are removed.");
+      if (!(await confirmed({ title: "Change who may read it?", body, action: "Change", signal }))) {
+        return;
+      }
+      const { dataflows } = await api.put(`${path}/visibility`, fields.value(), { signal });
+      say(`Changed; ${counted(dataflows, "dataflow")} removed.`);
+      await changed();
+    }, fields.show);
+  }
+
+  return element("form", { on: { submit: save } }, fields.node, wrong,
+    element("button", { class: "button", type: "submit" }, "Save"));
+}
+
+/** The part that removes a source. */
+export function sourceRemoval(source, { path, signal, say, navigate }) {
+  const wrong = element("div", {});
+  const run = worker(wrong, signal);
+
+  function remove() {
+    return run(async function ask() {
+      const body = element("div", {},
+        element("p", {}, named(source.name), " goes, and its webhook with it."),
+        element("p", {}, source.dataflows === 0 ? "No dataflow reads it."
+          : `${counted(source.dataflows, "dataflow")} that ${source.dataflows === 1 ? "reads it is" : "read it are"} removed, whosever they are.`));
+      if (await confirmed({ title: "Remove this source?", body, action: "Remove", signal })) {
+        const { dataflows } = await api.remove(path, { signal });
+        say(`The source is removed, and ${counted(dataflows, "dataflow")} with it.`);
+        navigate("#/sources");
+      }
+    });
+  }
+
+  return element("div", {}, wrong,
+    element("button", { class: "button danger", type: "button", on: { click: remove } }, "Remove the source…"));
+}
