@@ -293,12 +293,12 @@ def refusal(partition: Partition) -> NoGrouping:
     layout = partition.layout
     if (proved := proof_of_none(layout)) is not None:
         return proved
-    image, load, limit = next(
-        (image, load, limit)
+    image, load = next(
+        (image, load)
         for image, (load, limit) in enumerate(zip(partition.load, layout.limits, strict=True))
         if limit is not None and load > limit
     )
-    return GroupingNotFound(_lacking(layout, [image], load, limit))
+    return GroupingNotFound(_lacking(layout, [image], load))
 
 
 def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
@@ -316,7 +316,7 @@ def proof_of_none(layout: NodeLayout) -> Ungroupable | None:
         # Each work was rounded up, by less than a unit.
         if needed - len(nodes) > sum(limits) + ROOM * len(limits):
             busiest = layout.tasks[max(tasks, key=lambda node: (layout.work[node], -node))]
-            why = _lacking(layout, images, needed, sum(limits))
+            why = _lacking(layout, images, needed)
             return Ungroupable(
                 busiest.id, busiest.tags, f"{why}; let the image have more hosts, or another one offer these tags"
             )
@@ -346,10 +346,12 @@ def _least_cores(layout: NodeLayout, nodes: list[int]) -> int:
     return sum(layout.work[node] for node in nodes) + layout.batch * (len(staying) + groups)
 
 
-def _lacking(layout: NodeLayout, images: list[int], needed: int, there: int) -> str:
+def _lacking(layout: NodeLayout, images: list[int], needed: int) -> str:
+    # As operators gave them: the layout's limits have room for rounding.
+    there = sum(layout.images[image].limit or 0.0 for image in images)
     names = " and ".join(repr(layout.images[image].name) for image in images)
     said = f"image {names}" if len(images) == 1 else f"images {names}"
-    return f"the hosts of {said} have {there / NANOCORES:g} cores and {needed / NANOCORES:g} are needed"
+    return f"the hosts of {said} have {there:g} cores and {needed / NANOCORES:g} are needed"
 
 
 def score(partition: Partition) -> tuple[int, int]:

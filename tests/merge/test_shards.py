@@ -26,7 +26,7 @@ from merge import (
     rescaled,
 )
 from merge.paces import LONGEST_PACE, repaced
-from merge.shards import DividedWork, WholePart, divided_work
+from merge.shards import DividedWork, WholePart, as_measured, divided_work
 from merge.work import EVENT_SECONDS, LEAST_BUSY, TaskEstimate, estimated, placed_busy
 from tests.merge.floor import Floor
 from tests.notation import flow
@@ -148,6 +148,21 @@ def test_an_overloaded_job_is_split_before_anything_is_isolated() -> None:
     made.jobs = made.jobs.apply(change.assignment(made.jobs))
     assert (3, 11 / 8) == (made.jobs.jobs[ONE].shards, made.jobs.jobs[ONE].busy)
     assert () == rescaled(made.running, made.jobs, made.hosts, made.costs(), {ONE: 0.5})
+
+
+def test_all_work_is_as_much_dearer_as_its_batches_take_longer() -> None:
+    """Also what is kept in one place; where batches are quicker than expected, or work is little, it stays as it is."""
+    part = WholePart(frozenset({1}), 4 / 8, 2 / 8)
+    given = DividedWork(spread=2 / 8, keyed=1 / 8, busiest=3 / 8, whole=(part,))
+    costs = Costs(pace=2.0, batch=1 / 8, busy={})
+    dearer = as_measured(given, costs, 1 / 8 + 2 * 2 * given.fullest(1), 1)
+    assert (
+        replace(given, spread=4 / 8, keyed=2 / 8, busiest=6 / 8, whole=(WholePart(frozenset({1}), 8 / 8, 4 / 8),))
+        == dearer
+    )
+    assert given == as_measured(given, costs, 0.5, 1)
+    little = replace(given, spread=0.0, whole=())
+    assert little == as_measured(little, costs, 5.0, 1)
 
 
 def test_what_shards_do_not_help_is_isolated() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from merge.grouping import Image, PresentGroup
-from merge.grouping.construction import clustered, connected, packed
+from merge.grouping.construction import clustered, connected, filled, packed
 from merge.grouping.layout import NodeLayout
 from merge.grouping.partition import Partition
 from merge.grouping.problem import SearchAllowance
@@ -32,6 +32,23 @@ def blocks(partition: Partition) -> list[list[int]]:
 def test_the_fullest_groups_are_joined_first(works: Sequence[float], groups: Sequence[Sequence[int]]) -> None:
     """Without streams the fullest group takes the fullest that fits it, and then the next."""
     assert groups == blocks(connected(NodeLayout(problem_of(works))))
+
+
+def test_images_are_filled_up_to_their_limits() -> None:
+    """What only one image can run has room there, because what another can run as well is not put there first."""
+    small = Image(name="a", tags=frozenset({"gpu"}), cores=0.35, most=1)
+    partition = filled(NodeLayout(problem_of([0.1] * 4, images=(small, PLAIN), tags={0: "gpu"})))
+    assert [[0], [1, 2, 3]] == blocks(partition)
+    assert [200_000_000, 400_000_000] == partition.load
+
+
+def test_filling_takes_off_what_it_looks_at() -> None:
+    """At least a step for each task that each image could run; what is left once nothing is left stays alone."""
+    layout = NodeLayout(problem_of([0.0] * 40, images=(GPU, PLAIN)))
+    allowance = SearchAllowance(1.0)
+    assert [[*range(40)]] == blocks(filled(layout, allowance))
+    assert 1.0 - 3 * 40e-6 >= allowance.seconds
+    assert [[at] for at in range(40)] == blocks(filled(layout, SearchAllowance(0.0)))
 
 
 def test_streams_decide_before_work() -> None:

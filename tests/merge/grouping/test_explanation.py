@@ -181,6 +181,16 @@ def test_leaving_what_is_there_cuts_otherwise() -> None:
     assert pytest.approx(0.11) == second.cost.total
 
 
+def test_leaving_one_of_several_groups_that_are_there_cuts_otherwise() -> None:
+    """What is there is known by its id, whichever of them it is."""
+    problem = problem_of([0.1], [("t", 0)], images=(ALL, PLAIN), present=(IDLE, JOB))
+    for best, other in (("idle", "job"), ("job", "idle")):
+        image = {"idle": "all", "job": "plain"}
+        second = second_best(problem, grouping_of(problem, Group(image=image[best], tasks=(0,), present=best)))
+        assert second is not None
+        assert (Group(image=image[other], tasks=(0,), present=other),) == second.groups
+
+
 def test_no_second_best_is_found_in_no_time() -> None:
     """What the solver has no time for has no answer."""
     problem = problem_of([0.1, 0.1], [(0, 1)])

@@ -77,6 +77,10 @@ def test_tasks_of_different_images_need_groups_of_their_own() -> None:
     # There is room for one tenth of the work on gpu.
     assert (0.2, 2) == bound_of(joined)
     assert (0.2, 2) == bound_of(problem_of([0.0, 0.0, 0.0], images=(GPU, SQL, PLAIN), tags=tags))
+    idle = problem_of([0.0], images=(GPU, SQL), tags={0: "sql"})
+    assert [(0.1, 1), (0.0, 0)] == [
+        bound_of(replace(idle, present=(PresentGroup(id="job", image=image),))) for image in ("gpu", "sql")
+    ]
 
 
 def test_hosts_that_are_not_there_are_in_the_bound() -> None:
@@ -315,6 +319,7 @@ def test_what_is_too_large_is_looked_for_by_clusters(monkeypatch: pytest.MonkeyP
     assert result.layout.nodes == 4
     assert blocks(result) in ([[0, 1], [2, 3]], [[0, 1, 2, 3]])
     monkeypatch.setattr(optimal, "_PARTS_TO_TRY", (0.5,))
+    monkeypatch.setattr(optimal, "_LARGE_FOR_ANY_VALID", 9)
     assert any_valid(alone(problem_of([0.25, 0.25, 0.25], images=(ONLY,))), SearchAllowance(20.0)) is None
 
 
@@ -362,6 +367,15 @@ def test_the_solver_makes_the_cheapest_of_dear_groups() -> None:
     assert 70_000_000 == unproved
     cheap, proved = optimal._exact(best, 0, SearchAllowance(20.0))
     assert (100_000_000, 100_000_000) == (score(cheap)[1], proved)
+
+
+def test_the_solver_knows_what_batches_of_idle_tasks_take() -> None:
+    """The slowest path has a hop and two batches, of half a second's worth each, if two images are needed."""
+    costs = replace(COSTS, hop=0.02, second=0.5, pace=2.0, batch=0.2)
+    begin = alone(problem_of([0.0] * 3, [(0, 1), (1, 2)], images=(GPU, SQL), tags={0: "gpu", 2: "sql"}, costs=costs))
+    best, bound = optimal._exact(begin, 0, SearchAllowance(20.0))
+    assert 2 == len(best.members)
+    assert round((2 * 0.1 + 0.01 + 0.02 + 2 * 0.5 * 0.2) * NANOCORES) == score(best)[1] == bound
 
 
 @pytest.mark.parametrize(

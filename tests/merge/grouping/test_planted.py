@@ -3,7 +3,7 @@
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.placement.baselines import at_random
@@ -19,7 +19,9 @@ from merge.grouping import (
     Ungroupable,
     problems_of,
 )
+from merge.grouping.construction import connected
 from merge.grouping.evaluation import arranged
+from merge.grouping.layout import NodeLayout
 from tests.merge.grouping.planted import COSTS, PlantedProblem, planted_chain, planted_problem
 from tests.merge.grouping.problems import groupings
 
@@ -40,6 +42,15 @@ def test_what_is_planted_is_valid(seed: int, decimals: int | None) -> None:
 def test_nothing_is_called_impossible_that_is_possible(seed: int, name: str, spare: float) -> None:
     """A heuristic answers a planted problem with valid groups, or says that it has found none; with what helps."""
     _hold_possible(planted_problem(20, seed, spare=spare), name)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.2]))
+@example(10, 0.2)
+def test_node_answers_wherever_connection_does(seed: int, spare: float) -> None:
+    """Where the fewest groups are beyond a limit, those with few streams between them are taken."""
+    problem = planted_problem(8, seed, spare=spare).problem
+    assume(not connected(NodeLayout(problem)).overload())
+    assert () == problems_of(problem, GROUPING_STRATEGIES["node"](problem, _EFFORT).groups)
 
 
 @pytest.mark.parametrize("name", [*_HEURISTICS, "plan"])

@@ -289,6 +289,9 @@ def _hold(figures: Mapping[str, Any], name: str) -> None:
         ({"cores": 0}, "no image 'a' can be: cores is 0; give"),
         ({"work": -0.1}, r"no task 0 can be: work is -0\.1; give"),
         ({"stays": math.inf}, "no present group 'job' can be: work is inf; give"),
+        ({"image_start": -1}, "no image 'a' can be: start is -1; give"),
+        ({"image_price": -2}, "no image 'a' can be: price is -2; give"),
+        ({"there": -3}, "no image 'a' can be: there is -3; give a whole number"),
         ({"most": 1.5}, r"no image 'a' can be: most is 1\.5; give a whole number"),
         ({"second": 1e6, "pace": 1e6}, "second comes to .* cores at worst"),
     ],
@@ -352,6 +355,23 @@ def test_costs_that_are_too_much_together_are_named(
     with pytest.raises(ValueError, match="no grouping problem") as refused:
         problem()
     assert f"this is no grouping problem: {said}; {TOO_MUCH}" == str(refused.value)
+
+
+def test_what_a_stage_leaves_goes_back_once() -> None:
+    """A part is taken off what is left, and comes back without what was spent; what is overspent is missing."""
+    allowance = SearchAllowance(4.0)
+    part = allowance.part(0.25)
+    assert (3.0, 1.0) == (allowance.seconds, part.seconds)
+    part.spend(500_000)
+    allowance.back(part)
+    allowance.back(part)
+    assert (3.5, 0.0) == (allowance.seconds, part.seconds)
+    part = allowance.part(1.0)
+    assert [True, False] == [rest.is_spent for rest in (allowance, part)]
+    part.spend(5_000_000)
+    allowance.back(part)
+    assert -1.5 == allowance.seconds
+    assert 0.0 == allowance.part(0.5).seconds
 
 
 def test_an_effort_is_some_time() -> None:
