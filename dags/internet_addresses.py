@@ -115,6 +115,7 @@ def is_on_internet(address: IPAddress) -> bool:
     """
     if inside := embedded(address):
         return all(map(is_on_internet, inside))
+    # Of networks within each other the smallest is the greatest: it begins as late as any, and has the longest mask.
     if isinstance(address, IPv4Address):
-        return _IPV4[max((network for network in _IPV4 if address in network), key=lambda network: network.prefixlen)]
-    return _IPV6[max((network for network in _IPV6 if address in network), key=lambda network: network.prefixlen)]
+        return _IPV4[max(network for network in _IPV4 if address in network)]
+    return _IPV6[max(network for network in _IPV6 if address in network)]

@@ -63,6 +63,47 @@ def test_every_topic_is_a_filter_or_refused(text: str) -> None:
         assert text.count("{") == len(topic.fields)
 
 
+_WILD = "begins with a wildcard; write the first level out, because it says whose the topic is"
+_TOO_LONG = "is no topic filter: it is too long, or holds a zero"
+_BRACES = "has braces within a level; they stand around the name of a whole level, as in plant/{machine}"
+
+
+@pytest.mark.parametrize(
+    ("text", "here", "outside"),
+    [
+        ("+/a", _WILD, ""),
+        ("#", _WILD, ""),
+        ("{a}/b", _WILD, ""),
+        ("a/{b}/{b}", "names the field b twice; a field is made of one level", ...),
+        ("{b}/{b}", _WILD, "names the field b twice; a field is made of one level"),
+        ("a/x{b}", _BRACES, ...),
+        ("a/{}", _BRACES, ...),
+        ("x}/a", _WILD, _BRACES),
+        ("a/{_rest}", "names the field _rest, which is Braid's own; choose another name", ...),
+        ("a/b+", "is no topic filter: a wildcard is alone in its level", ...),
+        ("a/##", "is no topic filter: a wildcard is alone in its level", ...),
+        ("a/#/b", "is no topic filter: # comes last", ...),
+        ("", "", "is no topic filter: it is empty"),
+        # Other rules hold for plain topics of Braid's own broker.
+        ("a\0", "", _TOO_LONG),
+        ("+\0/#", _WILD, "is no topic filter: a wildcard is alone in its level"),
+        ("a/+/" + "é" * 32_765 + "b", "", ""),
+        ("a/+/" + "é" * 32_766, _TOO_LONG, ...),
+        ("a/+" + "/b" * 199, "", ""),
+        ("a/+" + "/b" * 200, "is no topic filter: it has too many levels", ...),
+    ],
+)
+def test_what_is_no_topic_says_why(text: str, here: str, outside: Any) -> None:
+    """On another broker the first level may be a wildcard too; the dots stand for the same reason."""
+    assert here == why_no_source_topic(text)
+    assert (here if outside is ... else outside) == why_no_source_topic(text, outside=True)
+
+
+def test_levels_are_no_fields_of_messages() -> None:
+    """What a message itself has is the rest of the schema."""
+    assert Schema.of(t=Kind.FLOAT) == PATTERN.own_fields(SCHEMA)
+
+
 @pytest.mark.parametrize("text", ["a", "a/b", "/a", "a//b", "é/ü", "$x/y", "a/b c"])
 def test_a_plain_topic_is_its_own_filter(text: str) -> None:
     """It has no fields, and it is what was written."""

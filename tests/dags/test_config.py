@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pydantic import create_model
+from pydantic import ValidationError, create_model
 
 from dags import Config, Place, Secret
+from dags.config import Where
 
 
 @dataclass
@@ -83,6 +84,39 @@ def test_nothing_is_resolved_elsewhere() -> None:
         _ = KEPT.folder.path
     with pytest.raises(ValueError, match="Extra inputs are not permitted"):
         Kept.model_validate(KEPT.model_dump(context={"owner": "ann"}))
+
+
+class Reading(Config):
+    place: Where
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "why"),
+    [
+        ({"secret": 1}, ("place", "a secret", "secret"), "Input should be a valid string"),
+        ({"place": "../x"}, ("place", "a place", "place"), "String should match pattern"),
+        ({"plase": "x"}, ("place",), "Input should be an object with the field 'secret' or the field 'place'"),
+        ("x", ("place",), "Input should be an object with the field 'secret' or the field 'place'"),
+    ],
+)
+def test_only_what_a_value_is_meant_for_is_a_problem(given: Any, where: tuple[str, ...], why: str) -> None:
+    """A secret or a place, by the field that it has; read or made, either is itself."""
+    with pytest.raises(ValidationError) as refused:
+        Reading.model_validate({"place": given})
+    (error,) = refused.value.errors()
+    assert where == error["loc"]
+    assert error["msg"].startswith(why)
+    for value in (KEPT.password, KEPT.folder):
+        assert value == Reading(place=value).place == Reading.model_validate({"place": value.model_dump()}).place
+
+
+def test_no_schema_has_owners() -> None:
+    """What is answered has the form of what was asked, so clients know its fields."""
+    expected = {"secret": {"title": "Secret", "type": "string"}}
+    for mode in ("validation", "serialization"):
+        schema = Kept.model_json_schema(mode=mode)
+        assert expected == schema["$defs"]["Secret"]["properties"]
+        assert schema == Kept.model_json_schema()
 
 
 def test_no_config_has_a_set() -> None:

@@ -1,5 +1,6 @@
 """The formats of messages as forms have them: short ones, full ones, and those that are refused."""
 
+import json
 import re
 from typing import Any
 
@@ -23,8 +24,10 @@ FORMAT: TypeAdapter[MessageFormat] = TypeAdapter(MessageFormat)
     ],
 )
 def test_a_kind_alone_is_a_format(given: Any, expected: MessageFormat) -> None:
-    """It is short for the format without settings; lists become tuples."""
+    """It is short for the format without settings; lists become tuples, in JSON however strictly it is read."""
     assert expected == FORMAT.validate_python(given)
+    written = FORMAT.dump_json(given) if given is JSON else json.dumps(given)
+    assert expected == FORMAT.validate_json(written, strict=True)
 
 
 @pytest.mark.parametrize(

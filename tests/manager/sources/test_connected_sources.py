@@ -203,13 +203,6 @@ def test_a_topic_of_kafka_is_read_with_the_secret_of_the_owner(manager: Manager,
     assert form == {name: shown[name] for name in form}
 
 
-@pytest.mark.parametrize("wrong", [{"ca": "sesame", "tls": True}, {"ca": "-----BEGIN CERTIFICATE-----"}])
-def test_certificates_for_kafka_are_looked_at_when_they_are_registered(manager: Manager, wrong: dict[str, Any]) -> None:
-    """Whether they are some, and what for."""
-    with pytest.raises(InvalidRequest, match="`ca` holds certificates in PEM, for connections with `tls`"):
-        supplied(manager, ANN, "rooms", {"kind": "kafka", "brokers": ["kafka.example:9092"], "topic": "t", **wrong})
-
-
 def test_a_format_that_needs_topics_comes_from_mqtt_alone(manager: Manager) -> None:
     """Records of Kafka have none, so nothing could be read of them."""
     kafka = {"kind": "kafka", "brokers": ["k:9092"], "topic": "works", "format": "sparkplug"}

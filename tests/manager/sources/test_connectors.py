@@ -78,34 +78,12 @@ def test_only_its_owner_sees_a_connection(manager: Manager) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ({"url": "mqtt://ann:word@broker.example"}, "the URL names a user; put `user:password` into a secret"),
-        ({"url": "mqtt://ann@broker.example"}, "the URL names a user"),
-        ({"url": "https://broker.example"}, "the URL is not that of a broker; write mqtt://host:port, or mqtts://"),
-        ({"url": "mqtt://"}, "the URL is not that of a broker"),
-        ({"url": "mqtt://broker.example:70000"}, "the URL is not that of a broker"),
-        ({"url": "mqtt://broker.example:0"}, "the URL is not that of a broker"),
-        ({"url": "mqtt://broker.example/path"}, "the URL is not that of a broker"),
-        ({"url": "mqtt://broker example"}, "the URL is not that of a broker"),
-        ({"topic": "$share/all/heat"}, "the topic is a shared subscription"),
-        ({"topic": "heat/#/more"}, "the topic 'heat/#/more' is no topic filter: # comes last"),
-        ({"topic": "heat+"}, "is no topic filter: a wildcard is alone in its level"),
-        ({"topic": "{a}/{a}"}, "names the field a twice"),
-        ({"topic": "x{a}"}, "has braces within a level"),
-        ({"topic": "{_rest}"}, "names the field _rest, which is Braid's own"),
-        ({"topic": "a\0"}, "holds a zero"),
-        ({"ca": "no certificate"}, "`ca` holds certificates in PEM"),
-        ({"ca": "-----BEGIN CERTIFICATE-----", "url": "mqtt://broker.example"}, "for a URL with mqtts://"),
-    ],
-)
-def test_what_no_client_could_use_is_refused(manager: Manager, more: dict[str, Any], why: str) -> None:
+def test_what_no_client_could_use_is_refused(manager: Manager) -> None:
     """When it is registered, with the reason."""
     with pytest.raises(InvalidRequest) as refused:
-        manager.service.sources.register(ANN, asked(**more))
+        manager.service.sources.register(ANN, asked(topic="heat/#/more"))
     assert [("/connection", "unfit-connection")] == pointers(refused)
-    assert why in refused.value.errors[0].message
+    assert "the topic 'heat/#/more' is no topic filter: # comes last" in refused.value.errors[0].message
 
 
 @pytest.mark.parametrize("url", ["mqtt://b", "mqtts://broker.example", "mqtt://[::1]:1883", "mqtt://10.1.2.3:1883/"])
