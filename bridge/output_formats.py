@@ -7,17 +7,22 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from bridge.formats.sparkplug_messages import BOOLEAN, Payload
 from bridge.output_messages import event_texts, output_events
 from bridge.raw_events import JSON_ENCODER, REST_COLUMN
-from dags.outputs import CsvOutput, InfluxOutput, OutputFormat, PlainOutput
+from bridge.wire import UNKNOWN_BIRTH, Birth
+from dags import Kind
+from dags.outputs import CsvOutput, InfluxOutput, OutputFormat, PlainOutput, SparkplugOutput
 
 
 class Unsayable(NamedTuple):
@@ -29,12 +34,14 @@ class Unsayable(NamedTuple):
 Line: TypeAlias = bytes | Unsayable
 
 
-def formatted(chosen: OutputFormat, events: pa.RecordBatch) -> Iterator[Line]:
-    """The message of each event.
+def formatted(chosen: OutputFormat, events: pa.RecordBatch, births: Sequence[Birth] = ()) -> Iterator[Line]:
+    """The message of each event; `births` say when what caused the events came.
 
     >>> list(formatted(CsvOutput(), pa.record_batch({"t": [21.5, None], "place": ["a,b", "c"]})))
     [b'"a,b",21.5', b'c,']
     """
+    if isinstance(chosen, SparkplugOutput):
+        return _sparkplug(chosen, events, births)
     return _FORMATS[type(chosen)](chosen, events)
 
 
@@ -83,7 +90,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class _CannotSay(Exception):
-    """A part of an event that line protocol has no words for."""
+    """A part of an event that a format has no words for."""
 
 
 def _influx(chosen: InfluxOutput, events: pa.RecordBatch) -> Iterator[Line]:
@@ -130,13 +137,96 @@ def _field(name: str, value: Any) -> str:
 
 
 def _nanoseconds(name: str, value: Any) -> int:
-    try:
-        since = (datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND * 1_000
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _CannotSay(f"the time {name[:80]!a} is none") from error
+    since = _microseconds(name, value) * 1_000
     if not _LEAST_INTEGER < since < _MOST_INTEGER:
         raise _CannotSay(f"the time {name[:80]!a} is not in the years 1678 to 2261")
     return since
+
+
+def _microseconds(name: str, value: Any) -> int:
+    try:
+        return (datetime.fromisoformat(value) - _EPOCH) // _MICROSECOND
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _CannotSay(f"the time {name[:80]!a} is none") from error
+
+
+_METRICS: Mapping[Kind, tuple[int, str]] = MappingProxyType(
+    {
+        Kind.BOOLEAN: (BOOLEAN, "boolean_value"),
+        Kind.INTEGER: (4, "long_value"),
+        Kind.FLOAT: (10, "double_value"),
+        Kind.STRING: (12, "string_value"),
+        Kind.TIMESTAMP: (13, "long_value"),
+        Kind.JSON: (12, "string_value"),
+    }
+)
+"""The number of the type of a field's metric in Sparkplug, and where its value is: Int64, Double, String, DateTime."""
+
+
+def sparkplug_metric(name: str, kind: Kind, value: Any, at: int) -> dict[str, Any]:
+    """A field of an event as a metric, as of a time in milliseconds.
+
+    >>> sparkplug_metric("t", Kind.FLOAT, None, 5)
+    {'name': 't', 'timestamp': 5, 'datatype': 10, 'is_null': True}
+    >>> sparkplug_metric("n", Kind.INTEGER, -1, 5)["long_value"] == 2**64 - 1
+    True
+    """
+    datatype, place = _METRICS[kind]
+    said = {"is_null": True} if value is None else {place: _metric_value(name, kind, value)}
+    return {"name": name, "timestamp": at, "datatype": datatype, **said}
+
+
+def _metric_value(name: str, kind: Kind, value: Any) -> Any:
+    match kind, value:
+        case Kind.BOOLEAN, bool():
+            return value
+        case Kind.INTEGER, int() if not isinstance(value, bool) and _LEAST_INTEGER <= value <= _MOST_INTEGER:
+            return value % 2**64
+        case Kind.FLOAT, int() | float() if not isinstance(value, bool):
+            return float(value)
+        case Kind.TIMESTAMP, str():
+            return _milliseconds(name, value)
+        case Kind.STRING, str():
+            return value
+        case Kind.JSON, _:
+            return _text(value)
+    raise _CannotSay(f"the field {name[:80]!a} is no {kind} that a metric holds")
+
+
+def _milliseconds(name: str, value: Any) -> int:
+    since = _microseconds(name, value) // 1_000
+    if since < 0:
+        raise _CannotSay(f"the time {name[:80]!a} is before 1970")
+    return since
+
+
+_NO_METRICS = Unsayable("it has no declared fields")
+
+
+def _sparkplug(chosen: SparkplugOutput, events: pa.RecordBatch, births: Sequence[Birth]) -> Iterator[Line]:
+    """The metrics of each event as a payload, to which whoever sends it adds its number and time."""
+    born = chain(chain.from_iterable(repeat(birth.at, birth.many) for birth in births), repeat(UNKNOWN_BIRTH))
+    for event, caused in zip(output_events(events), born, strict=False):
+        if not chosen.metrics:
+            yield _NO_METRICS
+            continue
+        try:
+            if chosen.time is not None:
+                at = _milliseconds(chosen.time, event.get(chosen.time))
+            else:
+                at = caused if caused != UNKNOWN_BIRTH else round(1_000 * time.time())
+            metrics = [sparkplug_metric(name, kind, event.get(name), at) for name, kind in chosen.metrics]
+            line: bytes = Payload(metrics=metrics).SerializeToString()
+        except _CannotSay as reason:
+            yield Unsayable(str(reason))
+        except (ValueError, OverflowError) as error:
+            # A text that is no UTF-8, or an integer that no float is as large as.
+            yield Unsayable(str(error)[:_LONGEST_REASON])
+        else:
+            yield line
+
+
+_LONGEST_REASON = 200
 
 
 _FORMATS: Mapping[type, Callable[[Any, pa.RecordBatch], Iterator[Line]]] = MappingProxyType(

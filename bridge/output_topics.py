@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import topics
+from bridge.formats.sparkplug_messages import NAMESPACE
 from bridge.output_formats import Unsayable
 from bridge.output_messages import python_values
 from bridge.source_topics import LONGEST_TOPIC, MOST_TOPICS
-from dags.outputs import EnvelopeOutput, OutputSettings
+from dags.outputs import EnvelopeOutput, OutputSettings, SparkplugOutput
 from dags.source_topics import source_topic
 
 
@@ -29,9 +30,31 @@ def chosen_topic(tenant: str, dataflow: str, sink: str, settings: OutputSettings
     """
     if settings.topic is not None:
         return settings.topic
+    if isinstance(settings.format, SparkplugOutput):
+        return node_topic(settings.format, "NDATA")
     if isinstance(settings.format, EnvelopeOutput):
         return topics.output(tenant, dataflow, sink)
     return topics.formatted_output(tenant, dataflow, sink, settings.format.kind)
+
+
+def own_filter(settings: OutputSettings) -> str | None:
+    """The filter of the topics that an output has of its own, if it has any. An edge node has those of its group.
+
+    >>> own_filter(OutputSettings(format=SparkplugOutput(group="ann.lines", node="press")))
+    'spBv1.0/ann.lines/#'
+    """
+    if isinstance(settings.format, SparkplugOutput):
+        return f"{NAMESPACE}/{settings.format.group}/#"
+    return None if settings.topic is None else source_topic(settings.topic).filter
+
+
+def node_topic(node: SparkplugOutput, kind: str) -> str:
+    """The topic of a type of messages of an edge node.
+
+    >>> node_topic(SparkplugOutput(group="ann.lines", node="press"), "NBIRTH")
+    'spBv1.0/ann.lines/NBIRTH/press'
+    """
+    return f"{NAMESPACE}/{node.group}/{kind}/{node.node}"
 
 
 _NONCHARACTERS = "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer
+from pydantic.json_schema import SkipJsonSchema
 
 from dags.config import Config
-from dags.schema import Kind
+from dags.schema import Kind, Schema
 from dags.task_type import Read
 
 _FieldName = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
@@ -72,12 +73,34 @@ class InfluxOutput(Config):
     """The timestamp that is the time of the line; without it, lines have no time."""
 
 
+_NodeName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[\w.:@~-]+$", strict=True)]
+
+_Metric = Annotated[tuple[str, Annotated[Kind, Field(strict=False)]], Field(strict=False)]
+
+
+class SparkplugOutput(Config):
+    """A message for each event, as data of an edge node of Sparkplug B, which has a connection of its own."""
+
+    kind: Literal["sparkplug"] = "sparkplug"
+    """Data of an edge node of Sparkplug B."""
+    group: _NodeName
+    """The group: the tenant's name, or one that begins with it and a dot."""
+    node: _NodeName
+    """The edge node, which no other output may be."""
+    time: _FieldName | None = None
+    """The timestamp that is the time of the metrics; without it, they have that of what caused the event."""
+    metrics: SkipJsonSchema[Annotated[tuple[_Metric, ...], Field(strict=False)]] = ()
+    """The declared fields of its events, which are filled in when a document is accepted."""
+
+
 def _in_full(given: Any) -> Any:
     return {"kind": given} if isinstance(given, str) else given
 
 
 OutputFormat: TypeAlias = Annotated[
-    EnvelopeOutput | PlainOutput | CsvOutput | InfluxOutput, Field(discriminator="kind"), BeforeValidator(_in_full)
+    EnvelopeOutput | PlainOutput | CsvOutput | InfluxOutput | SparkplugOutput,
+    Field(discriminator="kind"),
+    BeforeValidator(_in_full),
 ]
 
 
@@ -92,6 +115,20 @@ class OutputSettings(Config):
     """Whether each message is sent until the broker has it, or once. The envelopes on Braid's topic always have 1."""
     topic: OutputTopic | None = None
     """A topic of its own, which begins with the tenant's name and a slash."""
+
+
+def with_metrics(settings: OutputSettings, schema: Schema) -> OutputSettings:
+    """The settings with the metrics that events of a schema have, if the format has any.
+
+    >>> node = OutputSettings(format=SparkplugOutput(group="ann", node="press"))
+    >>> with_metrics(node, Schema.of(t=Kind.FLOAT)).format.metrics
+    (('t', <Kind.FLOAT: 'float'>),)
+    """
+    if not isinstance(settings.format, SparkplugOutput):
+        return settings
+    names = (name for name in schema.names() if name != settings.format.time)
+    metrics = tuple((name, schema.fields[name]) for name in names)
+    return settings.model_copy(update={"format": settings.format.model_copy(update={"metrics": metrics})})
 
 
 class DeliveringConfig(OutputSettings):
@@ -145,3 +182,5 @@ def _named(chosen: OutputFormat) -> Iterator[Read]:
                 yield Read(at=f"format/tags/{at}", field=tag, kinds=_AS_TEXT)
             if time is not None:
                 yield Read(at="format/time", field=time, kinds=_AS_TIME)
+        case SparkplugOutput(time=str(time)):
+            yield Read(at="format/time", field=time, kinds=_AS_TIME)

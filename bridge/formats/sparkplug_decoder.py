@@ -21,21 +21,16 @@ import msgspec
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from bridge.formats.sparkplug_messages import BOOLEAN, MetricValues, Payload
+from bridge.formats.sparkplug_messages import BOOLEAN, NAMESPACE, REBIRTH, SEQUENCE, SESSION, MetricValues, Payload
 from bridge.formats.values import on_topic, shown_value
 from bridge.messages import LARGEST_EVENT, Message
 from bridge.raw_events import Unfit, check_count, check_size, rows_in, shown_text, together, why_too_large, why_unread
 from dags import Schema
 from dags.message_formats import SparkplugMessages
 
-NAMESPACE = "spBv1.0"
-"""The level of a topic behind which are the levels of Sparkplug."""
 _BIRTHS, _DEATHS = ("NBIRTH", "DBIRTH"), ("NDEATH", "DDEATH")
 _COMMANDS = ("NCMD", "DCMD")
 """Types of messages that hold no data."""
-_REBIRTH = "Node Control/Rebirth"
-_SESSION = "bdSeq"
-"""The metric that says which session a birth and a death of an edge node belong to."""
 _OWN = frozenset({"group", "edge_node", "device", "seq", "status", "at", "historical"})
 """The fields of an event that are not metrics."""
 _LONGEST_NAME = 500
@@ -46,8 +41,6 @@ _PLAINLY_SMALL = 10_000
 """Bytes of a message whose events are not too large in any form."""
 _ASK_SECONDS = 10.0
 """Seconds before an edge node is asked for a birth again."""
-_SEQUENCE = 256
-"""Sequence numbers, after which they begin again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +164,7 @@ def why_no_sparkplug_topic(topic: str) -> str:
 def rebirth_request(now: float) -> bytes:
     """A command that asks an edge node for its birth, and those of its devices."""
     at = round(1_000 * now)
-    metric = {"name": _REBIRTH, "timestamp": at, "datatype": BOOLEAN, "boolean_value": True}
+    metric = {"name": REBIRTH, "timestamp": at, "datatype": BOOLEAN, "boolean_value": True}
     data: bytes = Payload(timestamp=at, metrics=[metric]).SerializeToString()
     return data
 
@@ -260,7 +253,7 @@ class SparkplugDecoder:
         """Note the number of a message, and ask for a birth if those before it are missing."""
         seq = payload.seq if payload.HasField("seq") else None
         if place.kind != "NBIRTH":
-            is_next = node.seq is not None and seq == (node.seq + 1) % _SEQUENCE
+            is_next = node.seq is not None and seq == (node.seq + 1) % SEQUENCE
             if not is_next or "" not in node.metrics:
                 self._ask(place, node)
         node.seq = seq
@@ -340,7 +333,7 @@ def _check_sizes(events: Sequence[Mapping[str, Any]]) -> None:
 
 def _session(payload: Any) -> int | None:
     """The session of a birth or death."""
-    return next((metric.long_value for metric in payload.metrics if metric.name == _SESSION), None)
+    return next((metric.long_value for metric in payload.metrics if metric.name == SESSION), None)
 
 
 def _fields(own: Mapping[str, Any], named: Sequence[tuple[str, Any, Any]]) -> Iterator[dict[str, Any]]:

@@ -81,6 +81,14 @@ def _payload_class() -> Any:
 Payload: Any = _payload_class()
 """The class of all messages; what their fields mean is in section 6.4 of the specification."""
 
+NAMESPACE = "spBv1.0"
+"""The level of a topic behind which are the levels of Sparkplug."""
+REBIRTH = "Node Control/Rebirth"
+"""The metric of a command that asks an edge node for another birth."""
+SESSION = "bdSeq"
+"""The metric that says which session a birth and a death of an edge node belong to."""
+SEQUENCE = 256
+"""Sequence numbers, after which they begin again; so it is with sessions."""
 BOOLEAN = 11
 """The number of the type of metrics that are true or false."""
 _MOST_VALUES = 300_000

@@ -82,8 +82,10 @@ class MqttClient:
         on_new_session: Callable[[], None] = lambda: None,
         on_disconnection: Callable[[], None] = lambda: None,
         will: tuple[str, bytes] | None = None,
+        retain_will: bool = True,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
         lasting: bool = True,
+        once: bool = False,
         grouping: Grouping = ungrouped,
         permit: Permit = always,
         loop: ClientLoop | None = None,
@@ -94,13 +96,15 @@ class MqttClient:
         it raises, the client disconnects for good, so that the session ends as well.
 
         `permit` is asked, by the thread that connects, before it connects again; until it says yes, it is asked once
-        more. `loop` serves the client; without it, the client has one of its own.
+        more. A client that connects `once` asks it before the first connection too, and makes no other. `loop` serves
+        the client; without it, the client has one of its own.
 
         Messages that come while `grouping` waits are handed on together: waking up for each of them would cost more
         than reading it. They are handed on one by one, or at once to `on_messages` if there is such a callback.
         """
         self._address = address
         self._lasting = lasting
+        self._once = once
         self._grouping = grouping
         self._on_connection = on_connection
         self._on_new_session = on_new_session
@@ -134,8 +138,8 @@ class MqttClient:
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         if will is not None:
-            # The broker publishes it, retained, if the client vanishes.
-            self._client.will_set(will[0], will[1], qos=1, retain=True)
+            # The broker publishes it if the client vanishes.
+            self._client.will_set(will[0], will[1], qos=1, retain=retain_will)
         self._protocol = protocol
         self._loop = loop or ClientLoop(f"mqtt {client_id}")
         self._permit = permit
@@ -303,8 +307,10 @@ class MqttClient:
             raise NotConnected(f"the broker at {self._address} confirmed no subscription to {wanted}: {refusal}")
 
     def _on_pre_connect(self, _client: paho.Client, _data: Any) -> None:
+        if self._once and self._has_connected:
+            raise ConnectionAbortedError("its one connection has ended")
         # A second client with this id would end the connection of the first.
-        if self._has_connected and not self._permit():
+        if (self._once or self._has_connected) and not self._permit():
             raise ConnectionAbortedError("another process may have this client's id now")
 
     def _on_connect(self, _client: paho.Client, _data: Any, flags: Any, reason: Any, properties: Any) -> None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from dags.config import Config
 from dags.dataflow import JsonField, Scope, TaskKeeping
 from dags.document import Reading
-from dags.outputs import DeliveringConfig, OutputSettings
+from dags.outputs import DeliveringConfig, OutputSettings, with_metrics
 from dags.problems import InvalidDocument, Problem
-from dags.schema import Source
+from dags.schema import Schema, Source
 from dags.task_type import AnyTaskType, Catalogue, Schemas
 
 
@@ -105,8 +105,8 @@ def accept(draft: DraftDocument) -> Accepted:
         json_fields=draft.json_fields,
         schemas=draft.schemas,
         outputs={
-            form.id: settings
-            for form, config in zip(forms, draft.configs, strict=True)
+            form.id: with_metrics(settings, draft.schemas.get(i, {}).get("in", Schema.of()))
+            for i, (form, config) in enumerate(zip(forms, draft.configs, strict=True))
             if isinstance(config, DeliveringConfig) and (settings := config.settings) is not None
         },
     )

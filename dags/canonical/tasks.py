@@ -17,7 +17,7 @@ from dags.canonical.draft import DraftDocument
 from dags.config import Config, NamesSource
 from dags.dataflow import TaskKeeping
 from dags.json_text import LARGEST_INTEGER, describe_error, place_in_config
-from dags.outputs import DeliveringConfig, EnvelopeOutput, topic_fields
+from dags.outputs import DeliveringConfig, EnvelopeOutput, SparkplugOutput, topic_fields
 from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, problem_at, quoted, suggestion
 from dags.schema import Source
 from dags.task_type import AnyTaskType, Unsuitable
@@ -202,16 +202,48 @@ def _config_problem(task: int, given: Any, kind: AnyTaskType, detail: ErrorDetai
 def own_topics(draft: DraftDocument) -> DraftDocument:
     """Refuse outputs on topics that do not begin with the tenant's name, or whose levels the format cannot fill.
 
+    So it is with edge nodes of groups that do not begin with it.
+
     >>> own_topics(fill_configs(find_types(draft("s:source > k:sink")))).problems
     ()
     """
-    problems = (
-        problem_at(code, message, remedy, *config_place(i, "topic"))
-        for i, config in enumerate(draft.configs)
-        if isinstance(config, DeliveringConfig) and config.topic is not None
-        for code, message, remedy in _unfit_topic(config, config.topic, draft.tenant)
-    )
+    problems: list[Problem] = []
+    nodes = set[tuple[str, str]]()
+    for i, config in enumerate(draft.configs):
+        if not isinstance(config, DeliveringConfig):
+            continue
+        if isinstance(config.format, SparkplugOutput):
+            unfit = [*_unfit_node(config, config.format, draft.tenant)]
+            if (node := (config.format.group, config.format.node)) in nodes:
+                unfit.append(("format/node", *taken_node(config.format)))
+            nodes.add(node)
+            problems += (problem_at(*why, *config_place(i, at)) for at, *why in unfit)
+        elif config.topic is not None:
+            why_unfit = _unfit_topic(config, config.topic, draft.tenant)
+            problems += (problem_at(*why, *config_place(i, "topic")) for why in why_unfit)
     return replace(draft, problems=(*draft.problems, *problems))
+
+
+def taken_node(node: SparkplugOutput) -> tuple[str, str, str]:
+    """The code, message and remedy for an output that would be the edge node that another one is."""
+    message = f"another output is the edge node {quoted(node.node)} of the group {quoted(node.group)}"
+    return "taken-node", message, "choose another name for it"
+
+
+def _unfit_node(config: DeliveringConfig, node: SparkplugOutput, tenant: str) -> Iterator[tuple[str, str, str, str]]:
+    """The place, code, message and remedy of each reason why an output cannot be an edge node."""
+    if node.group.partition(".")[0] != tenant:
+        message = f"the group {quoted(node.group)} is not yours"
+        yield "format/group", "foreign-group", message, f"choose {tenant}, or one that begins with {tenant} and a dot"
+    if config.topic is not None:
+        message = "an edge node has the topics that Sparkplug gives it"
+        yield "topic", "node-setting", message, "leave the topic out"
+    if config.retain:
+        message = "nothing that an edge node publishes is retained"
+        yield "retain", "node-setting", message, "leave it out; whoever comes later asks for a birth"
+    if node.metrics:
+        message = "the metrics of an edge node are the declared fields of its events"
+        yield "format/metrics", "node-setting", message, "leave them out"
 
 
 def _unfit_topic(config: DeliveringConfig, topic: str, tenant: str) -> Iterator[tuple[str, str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bridge.files import write_whole
 from bridge.sender import Sender
+from bridge.sparkplug_nodes import SparkplugNodes
 from engine.delivery.forwarder import JobForwarder
 from engine.delivery.latencies import DataflowOutput
 from engine.delivery.publisher import JobPublisher, LeftOutSoFar
@@ -64,6 +65,7 @@ class Follower:
         clock: Callable[[], float] = time.time,
         on_record: Callable[[Header, Plan], None] = lambda _header, _plan: None,
         copies: Copies = NO_COPIES,
+        nodes: SparkplugNodes | None = None,
     ) -> None:
         """`on_record` is called with each record, and the plan that its batch ran."""
         self._folder = folder
@@ -77,7 +79,7 @@ class Follower:
         """Whether there is a record that is not at all peers yet."""
         self._headers: deque[Header] = deque()
         self.forwarder = JobForwarder(store, sender, run=run)
-        self._publisher = JobPublisher(sender, run=run, clock=clock)
+        self._publisher = JobPublisher(sender, run=run, clock=clock, nodes=nodes)
         self.latencies = self._publisher.latencies
         """The ages of outputs when the broker had them."""
         self._noted: dict[str, Any] = {}

@@ -4,7 +4,7 @@ The broker confirms each message. Only then does its batch count as sent, and it
 are read from the job's records and not from the broker: at least the last batches are there, and often more.
 
 Every output leaves as envelopes on the topic that Braid gives it: whoever counts reads those. Its tenant may have it in
-another format besides, or on a topic of its own.
+another format besides, or on a topic of its own, or as an edge node over a connection of its own.
 """
 
 from collections import deque
@@ -23,9 +23,10 @@ from bridge.output_formats import LeftOut, Unsayable, formatted, left_out_messag
 from bridge.output_messages import dead_letter, event_texts, output_message, raw_messages
 from bridge.output_topics import OutputTopics, chosen_topic
 from bridge.sender import PlainMessage, Sender
+from bridge.sparkplug_nodes import NodeSettings, SparkplugNodes
 from bridge.transport.subscriptions import note_failed
 from bridge.wire import Birth, part_of
-from dags.outputs import EnvelopeOutput, OutputSettings
+from dags.outputs import EnvelopeOutput, OutputSettings, SparkplugOutput
 from engine.delivery.latencies import DataflowOutput, Latencies
 from engine.plan import Delivery, Plan, Port
 from engine.records.files import DAMAGE
@@ -69,11 +70,15 @@ class LeftOutSoFar:
 class JobPublisher:
     """Publishes for one start of a job; called from the thread of its follower."""
 
-    def __init__(self, sender: Sender, *, run: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, sender: Sender, *, run: int, clock: Callable[[], float], nodes: SparkplugNodes | None = None
+    ) -> None:
+        """`nodes` has the edge nodes of the host; without it, outputs are none."""
         self.waiting_bytes = 0
         """The size of messages that the broker has not confirmed; `settle` brings it up to date."""
         self.latencies = Latencies()
         self._sender = sender
+        self._nodes = nodes
         self._run = run
         self._clock = clock
         self._unsent: dict[int, int] = {}
@@ -106,6 +111,8 @@ class JobPublisher:
         deliveries: dict[Port, list[Delivery]] = {}
         for delivery in plan.deliveries:
             deliveries.setdefault(delivery.origin, []).append(delivery)
+        if self._nodes is not None:
+            self._nodes.keep(plan.job, _nodes_in(plan))
         for emitted in left:
             if emitted.events is not None and emitted.origin.port == MESSAGES:
                 self._publish_raw(batch, emitted, emitted.events)
@@ -164,7 +171,8 @@ class JobPublisher:
             own = self._topics[key] = OutputTopics(topic)
         sent = _Sent(batch, events.nbytes, DataflowOutput(), ())
         self._count(sent)
-        self._sender.send_lazily(topic, self._lines(own, sent, delivery, settings, emitted.first, events))
+        nodes = self._nodes if isinstance(settings.format, SparkplugOutput) else None
+        (nodes or self._sender).send_lazily(topic, self._lines(own, sent, delivery, settings, emitted, events))
 
     def _forget_outputs(self, plan: Plan) -> None:
         if self._topics or self.left_out:
@@ -179,7 +187,7 @@ class JobPublisher:
         sent: _Sent,
         delivery: Delivery,
         settings: OutputSettings,
-        first: int,
+        emitted: EmittedEvents,
         events: pa.RecordBatch,
     ) -> Iterator[PlainMessage | None]:
         """The messages of a batch's events, and one notice for all that the format or the topic cannot say."""
@@ -195,8 +203,8 @@ class JobPublisher:
                 self._confirm(sent)
 
         try:
-            lines = zip(formatted(settings.format, events), own.of(events), strict=True)
-            for number, (line, topic) in enumerate(lines, first):
+            lines = zip(formatted(settings.format, events, emitted.births), own.of(events), strict=True)
+            for number, (line, topic) in enumerate(lines, emitted.first):
                 if isinstance(line, Unsayable):
                     reason = line.reason
                 elif isinstance(topic, Unsayable):
@@ -209,7 +217,7 @@ class JobPublisher:
                     yield PlainMessage(topic, line, done, settings.retain, settings.qos, properties)
                     continue
                 if left_out is None:
-                    left_out = LeftOut(1, number, reason, next(event_texts(events.slice(number - first, 1))))
+                    left_out = LeftOut(1, number, reason, next(event_texts(events.slice(number - emitted.first, 1))))
                 else:
                     left_out = replace(left_out, count=left_out.count + 1)
                 yield None
@@ -258,6 +266,17 @@ class JobPublisher:
     def _confirm(self, sent: _Sent) -> None:
         # Called in the sender's thread.
         self._confirmed.append((sent, self._clock()))
+
+
+def _nodes_in(plan: Plan) -> dict[str, NodeSettings]:
+    """The edge nodes that outputs of a plan are, by the topics of their data."""
+    return {
+        chosen_topic(delivery.tenant, delivery.dataflow, delivery.sink, delivery.output): NodeSettings(
+            delivery.output.format, delivery.output.qos
+        )
+        for delivery in plan.deliveries
+        if delivery.output is not None and isinstance(delivery.output.format, SparkplugOutput)
+    }
 
 
 def recent_output(folder: JobFolder, dataflow: str, sink: str, most: int) -> Iterator[bytes]:

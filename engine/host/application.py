@@ -24,7 +24,8 @@ from pyspark.sql import SparkSession
 from bridge import LeaseTaken, Message, SpoolFull, SystemClock, Unread, topics
 from bridge.files import Lease
 from bridge.output_messages import unread_letter
-from bridge.sender import Sender
+from bridge.sender import Sender, StreamTrouble
+from bridge.sparkplug_nodes import SparkplugNodes
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, Permit, always
 from bridge.transport.probes import Watch, detect_protocol, watch_drops
@@ -48,10 +49,15 @@ _MOST_UNANSWERED = 100
 """Unread messages of a topic that the broker may not have answered for while more are taken: message ids are few."""
 
 
+def _log_trouble(trouble: StreamTrouble) -> None:
+    log.warning("topic %s: %s", trouble.topic, trouble.reason)
+
+
 class HostConnection:
     """The connection of one host, over which no stream is received.
 
     One client has control messages and status, and one what jobs send, so that a backlog of events holds up no plan.
+    Outputs that are edge nodes have further ones.
     """
 
     def __init__(
@@ -96,12 +102,16 @@ class HostConnection:
         )
         self.sender = Sender(
             self._sending,
-            on_trouble=lambda trouble: log.warning("topic %s: %s", trouble.topic, trouble.reason),
+            on_trouble=_log_trouble,
             on_superseded=lambda stream, epoch: log.warning(
                 "%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch
             ),
         )
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
+        self.nodes = SparkplugNodes(
+            partial(MqttClient, address, protocol=self.protocol, permit=permit), on_trouble=_log_trouble
+        )
+        """The edge nodes that outputs are, each with a connection of its own."""
 
     def begin(self) -> None:
         """Begin to send what jobs emit."""
@@ -118,6 +128,7 @@ class HostConnection:
 
     def stop_sending(self) -> None:
         """Stop sending what jobs emit."""
+        self.nodes.stop()
         self.sender.stop()
         self._thread.join()
 
@@ -252,6 +263,7 @@ class SparkHost:
             on_record=self._follow_later,
             owned_spool=self._spools.owned,
             copies=copies,
+            nodes=self._connection.nodes,
         )
         self._jobs = HostJobs(
             name, parts, consumers=HostConsumers(root, self._spools), publisher=self._connection, behaviours=behaviours

@@ -334,6 +334,8 @@ class HostJobs:
             self._consumers.tidy(job)
             # The streams that only those plans read are left by now.
             job.plans.forget(job.follower.oldest_recorded_entry() if job.follower else 0)
+            if self._parts.nodes is not None and job.state is JobState.STOPPED and job.has_sent:
+                self._parts.nodes.keep(job.name, {})
             is_over = job.is_over()
         with self._troubles(job):
             metrics = job_metrics(job, self._consumers.ends(job), self._parts.clock.now())

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bridge import Clock, Lease, PositionsGone, Sender, SpoolDamaged, read
 from bridge.machine import BackOff
+from bridge.sparkplug_nodes import SparkplugNodes
 from engine.delivery.follower import Follower
 from engine.job.health import JobHealth
 from engine.job.lifecycle import JobEvent, JobState, next_state
@@ -84,6 +85,8 @@ class HostParts:
     owned_spool: Callable[[str], ReadableSpool | None]
     """Finds the spool of a stream that the host fills."""
     copies: Copies = NO_COPIES
+    nodes: SparkplugNodes | None = None
+    """The edge nodes that outputs are."""
 
 
 _ENDING = 1.0
@@ -215,8 +218,11 @@ class SparkJob:
 
     def is_over(self) -> bool:
         """Whether it is stopped, and nothing is left to do for it."""
-        if self.state is not JobState.STOPPED or not self.folder.cuts.is_empty():
-            return False
+        return self.state is JobState.STOPPED and self.folder.cuts.is_empty() and self.has_sent
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether the broker has all that it emitted here."""
         return self.follower is None or self.follower.is_done()
 
     @property
@@ -250,7 +256,13 @@ class SparkJob:
         # The next carrier's run has to be a later one.
         self._host.copies.settle(self.folder.path)
         self.follower = Follower(
-            self.folder, self._store, self._host.sender, run=run, on_record=self._note_record, copies=self._host.copies
+            self.folder,
+            self._store,
+            self._host.sender,
+            run=run,
+            on_record=self._note_record,
+            copies=self._host.copies,
+            nodes=self._host.nodes,
         )
         self.started_at, self.lag = time.monotonic(), JobLag(self._spooled_at)
         self.keeper = PaceKeeper(

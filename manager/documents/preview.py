@@ -19,12 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bridge.output_topics import own_filter
 from bridge.topics import ROOT
 from bridge.wire import Stream
 from dags import Dataflow, Key, Problem, Scope, Task, confine
 from dags import State as Remembers
+from dags.canonical.tasks import taken_node
+from dags.outputs import SparkplugOutput
 from dags.problems import listed, pointer, quoted
-from dags.source_topics import is_wild, overlap, source_topic
+from dags.source_topics import is_wild, overlap
 from engine.plan import Plan
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.answers.dataflows import Start
@@ -89,7 +92,7 @@ def check_loops(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> 
 
     No output may feed a source, whether or not that leads back to it.
     """
-    if any(settings.topic for settings in dataflow.outputs.values()):
+    if any(own_filter(settings) for settings in dataflow.outputs.values()):
         _check_output_topics(dataflow, raw, state)
     own = {
         id_: (dataflow.tasks[place].config["topic"], _read_by(place, dataflow.tasks.__getitem__))
@@ -125,21 +128,34 @@ _OWN = f"{ROOT.partition('/')[0]}/"
 
 
 def _check_output_topics(dataflow: Dataflow, raw: bytes | str, state: CommittedState) -> None:
-    topics = {sink: settings.topic for sink, settings in dataflow.outputs.items() if settings.topic is not None}
     problems = []
     for at, task in enumerate(json.loads(raw)["tasks"]):
-        if (topic := topics.get(task["id"])) is None:
+        settings = dataflow.outputs.get(task["id"])
+        if settings is None or (wanted := own_filter(settings)) is None:
             continue
-        place = pointer("tasks", at, "config", "topic")
-        wanted = source_topic(topic).filter
+        node = settings.format if isinstance(settings.format, SparkplugOutput) else None
+        topic = settings.topic or wanted
+        place = pointer("tasks", at, "config", *(("topic",) if node is None else ("format", "group")))
         if any(source.topic is not None and overlap(source.topic, wanted) for source in state.sources.values()):
             message = f"the topic {quoted(topic)} feeds a source"
             remedy = "choose another topic; to feed a source, use a task of type mqtt_publish"
+            if node is not None:
+                message, remedy = f"the group {quoted(node.group)} feeds a source", "choose another group"
             problems.append(Problem(pointer=place, code="source-topic", message=message, remedy=remedy))
         if topic.startswith(_OWN):
             # A tenant may have this name.
             message, remedy = f"the topic {quoted(topic)} is one of Braid's own", "leave the topic out"
             problems.append(Problem(pointer=place, code="unfit-topic", message=message, remedy=remedy))
+        if node is not None and any(
+            (other.format.group, other.format.node) == (node.group, node.node)
+            for submitted in state.running.dataflows.values()
+            if public_id(submitted.id) != dataflow.id
+            for other in submitted.outputs.values()
+            if isinstance(other.format, SparkplugOutput)
+        ):
+            code, message, remedy = taken_node(node)
+            place = pointer("tasks", at, "config", "format", "node")
+            problems.append(Problem(pointer=place, code=code, message=message, remedy=remedy))
     if problems:
         raise InvalidDataflow(problems)
 

@@ -14,6 +14,7 @@ from sqlmodel import Session, col
 from bridge.formats.decoders import decoder
 from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
 from bridge.intake import ONE_TIME_PRODUCER
+from bridge.output_topics import own_filter
 from dags import Kind, Schema, fields_in
 from dags.connectors import Connector, MessageConnector, MqttConnector
 from dags.message_formats import MessageFormat, UnusableFormat
@@ -335,11 +336,11 @@ def _check_no_output(topic: str, state: CommittedState, row: SourceRow, caller: 
     """Refuse a topic that an output has, without a word about an output of others."""
     for dataflow in state.running.dataflows.values():
         for sink, settings in dataflow.outputs.items():
-            if settings.topic is not None and overlap(topic, source_topic(settings.topic).filter):
+            if (own := own_filter(settings)) is not None and overlap(topic, own):
                 if caller.is_operator or dataflow.tenant == row.owner:
                     raise Conflict(
                         f"the output {sink!r} of dataflow {public_id(dataflow.id)!r} has the topic "
-                        f"{settings.topic!r}; choose another topic for the source"
+                        f"{settings.topic or own!r}; choose another topic for the source"
                     )
                 raise Conflict(f"the topic {topic!r} is taken; choose one below your name, as {row.owner}/{topic}")
 

@@ -57,7 +57,8 @@ class Grant:
 
     tenant: str
     writes: tuple[str, ...] = ()
-    """The filters of what it may publish on: exactly those of its sources."""
+    """The filters of what it may publish on: exactly those of its sources, and commands to edge nodes that its outputs
+    are."""
     outputs: tuple[str, ...] = ()
     """The filters of the topics that outputs of its dataflows have of their own, and of those on which its devices take
     commands."""
@@ -85,7 +86,8 @@ class Grant:
 def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic], outputs: Iterable[OwnedTopic] = ()) -> dict[str, Grant]:
     """Return the grant of each tenant. Topics of owners that are not tenants are granted to nobody.
 
-    `topics` are those of sources, `outputs` those that outputs have of their own, or on which devices take commands.
+    `topics` are those of sources, and those on which outputs take commands; `outputs` are those that outputs have of
+    their own, or on which devices take commands.
 
     >>> grant(["ann"], [OwnedTopic(owner="ann", topic="city/street"), OwnedTopic(owner="bob", topic="city/bridge")])
     {'ann': Grant(tenant='ann', writes=('city/street',), outputs=())}

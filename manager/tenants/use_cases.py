@@ -16,6 +16,8 @@ from sqlmodel import Session, col
 
 from bridge.embedded import hashed
 from bridge.formats.sparkplug_decoder import command_filters
+from bridge.output_topics import node_topic, own_filter
+from dags.outputs import OutputSettings, SparkplugOutput
 from dags.source_topics import source_topic
 from manager.answers.base import Page
 from manager.answers.overview import OperationKind
@@ -306,12 +308,21 @@ class Administration(Base):
                 if row.connection.get("format", {}).get("kind") == "sparkplug"
                 for command_topic in command_filters(topic)
             ]
-            outputs = [
-                OwnedTopic(owner=tenant, topic=source_topic(settings["topic"]).filter)
+            delivered = [
+                (tenant, OutputSettings.model_validate(settings, strict=False))
                 for tenant, outputs_set in session.execute(_DELIVERED)
                 for settings in outputs_set.values()
-                if settings["topic"] is not None
             ]
+        outputs = [
+            OwnedTopic(owner=tenant, topic=own)
+            for tenant, settings in delivered
+            if (own := own_filter(settings)) is not None
+        ]
+        topics += [
+            OwnedTopic(owner=tenant, topic=node_topic(settings.format, "NCMD"))
+            for tenant, settings in delivered
+            if isinstance(settings.format, SparkplugOutput)
+        ]
         return grant(tenants, topics, [*outputs, *commands])
 
     def broker_hashes(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dags.outputs import (
     OutputFormat,
     OutputSettings,
     PlainOutput,
+    SparkplugOutput,
     fields_delivered,
 )
 from dags.schema import Kind
@@ -68,6 +69,11 @@ AS_TAG = frozenset({Kind.STRING, Kind.INTEGER, Kind.BOOLEAN})
             ),
         ),
         (InfluxOutput(measurement="m"), ()),
+        (
+            SparkplugOutput(group="ann", node="press", time="at"),
+            (Read(at="format/time", field="at", kinds=frozenset({Kind.TIMESTAMP})),),
+        ),
+        (SparkplugOutput(group="ann", node="press"), ()),
     ],
 )
 def test_the_fields_that_a_format_names(chosen: OutputFormat, expected: tuple[Read, ...]) -> None:

@@ -182,9 +182,13 @@ PROVOKED: dict[str, str | bytes] = {
     "cycle": line("s:source > a:map > b:map > a > k:sink"),
     "document-too-large": " " * (MOST_DOCUMENT_BYTES + 1),
     "envelope-topic": line("s:source > k:output{'topic': 'ann/LEVEL'}").replace("LEVEL", "{field}"),
+    "foreign-group": line("s:source > k:output{'format': {'kind': 'sparkplug', 'group': 'bob', 'node': 'a'}}"),
     "foreign-topic": line("s:source > k:output{'topic': 'bob/averages'}"),
     "fruitless-task": line("s:source > a:map s > k:sink"),
     "integer-too-large": line("s:source > a:map{'add': 9007199254740993} > k:sink"),
+    "node-setting": line(
+        "s:source > k:output{'retain': True, 'format': {'kind': 'sparkplug', 'group': 'ann', 'node': 'a'}}"
+    ),
     "repeated-level": line("s:source > k:output{'format': 'plain', 'topic': 'ann/LEVEL/LEVEL'}").replace(
         "LEVEL", "{f}"
     ),
@@ -216,6 +220,10 @@ PROVOKED: dict[str, str | bytes] = {
     "too-short": line(TWO, name=""),
     "unfed-port": line("s:source > j:join.left > k:sink"),
     "unknown-field": line("s:source > a:map{'ad': 1} > k:sink"),
+    "taken-node": line(
+        "s:source > k:output{'format': {'kind': 'sparkplug', 'group': 'ann', 'node': 'a'}} "
+        "s > l:output{'format': {'kind': 'sparkplug', 'group': 'ann', 'node': 'a'}}"
+    ),
     "unknown-field-upstream": line("s:source > c:count{'by': 'nothing'} > k:sink"),
     "unknown-port": line("s:source > k:sink", streams=[{**STREAM, "to_port": "side"}]),
     "unknown-source": line("s:source{'source': 'nothing'} > k:sink"),

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.peers.node_red import installed_node_red, node_red_settings
 from benchmarks.peers.processes import asked_process
+from bridge.formats.sparkplug_decoder import rebirth_request
+from bridge.formats.sparkplug_messages import Payload
 from bridge.transport.address import Address
 from manager.answers.dataflows import DataflowState
 from tests.documentation.pages import page
@@ -60,6 +62,27 @@ def test_what_telegraf_publishes_is_read_and_what_it_subscribes_to_comes(served:
     measured, fields, at = line.decode().split(" ")
     assert ("hot,machine=p7", "1770091506000000000") == (measured, at)
     assert {"celsius=93.5", 'host="p7"', 'measurement="press"'} == {*fields.split(",")}
+    reader.close()
+
+
+def test_what_is_hot_is_data_of_the_edge_node(served: Served) -> None:
+    """With the time of the reading; the birth comes before it, or when it is asked for."""
+    with served.client() as operator:
+        (node,) = (dataflow for dataflow in operator.dataflows() if dataflow.name.endswith("as an edge node"))
+        served.until_state(operator, node.id, DataflowState.RUNNING)
+    reader = Reader(forge(served), "spBv1.0/forge.hot/#")
+    reader.client.publish("spBv1.0/forge.hot/NCMD/machines", rebirth_request(1.0), qos=1)
+    reader.until(lambda: bool(reader.on("spBv1.0/forge.hot/NBIRTH/machines")), "a birth")
+    served.publish("forge/readings/press", [{"celsius": 71.5, "at": 1_770_091_506_000}])
+    reader.until(lambda: bool(reader.on("spBv1.0/forge.hot/NDATA/machines")), "what is hot")
+    (data,) = reader.on("spBv1.0/forge.hot/NDATA/machines")
+    metrics = {metric.name: metric for metric in Payload.FromString(data).metrics}
+    assert ({"celsius", "machine"}, 71.5, "press") == (
+        {*metrics},
+        metrics["celsius"].double_value,
+        metrics["machine"].string_value,
+    )
+    assert {1_770_091_506_000} == {metric.timestamp for metric in metrics.values()}
     reader.close()
 
 

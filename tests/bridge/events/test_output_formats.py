@@ -14,10 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.formats.sparkplug_decoder import SparkplugDecoder
+from bridge.formats.sparkplug_messages import Payload
+from bridge.messages import Message
 from bridge.output_formats import LeftOut, Line, Unsayable, formatted, left_out_message
 from bridge.raw_events import EARLIEST, LATEST, events_in
+from bridge.wire import UNKNOWN_BIRTH, Birth
 from dags import Kind, Schema
-from dags.outputs import CsvOutput, InfluxOutput, OutputFormat, PlainOutput
+from dags.message_formats import SparkplugMessages
+from dags.outputs import CsvOutput, InfluxOutput, OutputFormat, PlainOutput, SparkplugOutput
 from tests.bridge.events.test_output_messages import EVENTS, FIELDS
 
 DECLARED = sorted(FIELDS.fields)
@@ -189,12 +194,25 @@ HOSTILE = (
         CsvOutput(columns=("t", "none")),
         InfluxOutput(measurement="m"),
         InfluxOutput(measurement="m", tags=("s",), time="t"),
+        *(SparkplugOutput(group="ann", node="a", metrics=(("s", kind), ("other", Kind.FLOAT))) for kind in Kind),
+        SparkplugOutput(group="ann", node="a", time="t", metrics=(("other", Kind.STRING),)),
     ],
-    ids=["plain", "csv", "csv of columns", "influx", "influx of tags and time"],
+    ids=[
+        "plain",
+        "csv",
+        "csv of columns",
+        "influx",
+        "influx of tags and time",
+        *(f"{kind} metric" for kind in Kind),
+        "metrics with time",
+    ],
 )
 def test_nothing_that_is_emitted_raises(chosen: OutputFormat, values: pa.Array, name: str) -> None:
-    """Every event becomes a message in UTF-8 or a reason, whatever a task emits."""
+    """Every event becomes a message, in UTF-8 if it is a text, or a reason, whatever a task emits."""
     for line in said(chosen, pa.record_batch([values, pa.array([1, None, 3])], names=[name, "other"])):
+        if isinstance(chosen, SparkplugOutput) and isinstance(line, bytes):
+            assert len(chosen.metrics) == len(Payload.FromString(line).metrics)
+            continue
         text = line.reason if isinstance(line, Unsayable) else line.decode()
         assert text
         assert "\n" not in text or isinstance(chosen, CsvOutput) or '"' in text
@@ -224,3 +242,52 @@ def test_a_line_that_can_say_nothing_is_a_reason() -> None:
         emitted([{"t": moment.isoformat(), "n": 2.5}], Schema.of(t=Kind.TIMESTAMP)),
     )
     assert b"m n=2.5 1770076800000000000" == line
+
+
+def read_as_metrics(lines: list[Line], schema: Schema) -> pa.RecordBatch:
+    """What a source reads of lines that an edge node sends."""
+    messages = [Message("spBv1.0/ann/NDATA/a", line, 0) for line in lines if isinstance(line, bytes)]
+    content = SparkplugDecoder(SparkplugMessages(), schema)(messages)
+    assert () == content.unfit
+    return content.events
+
+
+@given(EVENTS)
+def test_metrics_are_what_was_emitted(events: list[dict[str, Any]]) -> None:
+    """A source of the same schema reads the same declared fields; a time is cut to milliseconds."""
+    batch = emitted(events)
+    lines = said(SparkplugOutput(group="ann", node="a", metrics=tuple(sorted(FIELDS.fields.items()))), batch)
+    for event, line in zip(batch.to_pylist(), lines, strict=True):
+        early = isinstance(event["t"], datetime) and event["t"] < datetime(1970, 1, 1, tzinfo=UTC)
+        assert early == isinstance(line, Unsayable)
+        if isinstance(line, bytes):
+            (read,) = read_as_metrics([line], FIELDS).to_pylist()
+            for name, kind in FIELDS.fields.items():
+                wanted = event[name]
+                if kind is Kind.JSON:
+                    continue
+                if isinstance(wanted, float) and not math.isfinite(wanted):
+                    wanted = None
+                assert wanted == read[name], name
+
+
+def test_metrics_have_the_time_of_their_event_or_of_its_cause() -> None:
+    """Not that of their sending, so that those of an event that is sent twice are equal."""
+    node = SparkplugOutput(group="ann", node="a", metrics=(("n", Kind.INTEGER), ("j", Kind.JSON)))
+    batch = emitted(
+        [{"n": n, "j": {"deep": [n]}, "t": "2026-02-03T00:00:00.001Z"} for n in (1, -2, None)],
+        Schema.of(n=Kind.INTEGER, j=Kind.JSON, t=Kind.TIMESTAMP),
+    )
+    births = [Birth(1, 5), Birth(1, 7), Birth(1, UNKNOWN_BIRTH)]
+    first, second, third = (Payload.FromString(line).metrics for line in formatted(node, batch, births))
+    assert [5, 5, 7, 7] == [metric.timestamp for metric in (*first, *second)]
+    assert third[0].timestamp > 1_700_000_000_000, "it is not known when it came"
+    assert [(4, 1), (4, 2**64 - 2)] == [(metrics[0].datatype, metrics[0].long_value) for metrics in (first, second)]
+    assert (12, '{"deep":[1]}') == (first[1].datatype, first[1].string_value)
+    assert (True, None) == (third[0].is_null, third[0].WhichOneof("value"))
+    timed = node.model_copy(update={"time": "t"})
+    assert {1_770_076_800_001} == {
+        metric.timestamp for line in formatted(timed, batch, births) for metric in Payload.FromString(line).metrics
+    }
+    (line,) = said(node.model_copy(update={"metrics": ()}), batch.slice(0, 1))
+    assert Unsayable("it has no declared fields") == line

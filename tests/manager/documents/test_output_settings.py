@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from dags import Catalogue
-from dags.outputs import CsvOutput, OutputSettings, PlainOutput
+from dags import Catalogue, Kind
+from dags.outputs import CsvOutput, OutputSettings, PlainOutput, SparkplugOutput
 from engine.plan import Delivery
 from engine.tasks import TYPES
+from manager.answers.dataflows import Stop
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidDataflow
@@ -47,6 +48,11 @@ def deliveries(manager: Manager) -> list[Delivery]:
     """What all jobs deliver."""
     with manager.committer.looking() as state:
         return [delivery for plan in state.plans.values() for delivery in plan.deliveries]
+
+
+def as_node(group: str, node: str = "press") -> str:
+    """A dataflow that counts, and is an edge node."""
+    return counts(format={"kind": "sparkplug", "group": group, "node": node})
 
 
 def refused(manager: Manager, tenant: str, document: str | bytes) -> list[tuple[str, str]]:
@@ -172,3 +178,51 @@ def test_a_reconfiguration_changes_no_settings(manager: Manager) -> None:
             manager.service.reconfigurations.begin(ANN, dataflow, ReconfigurationForm(tasks=tasks))
     manager.service.reconfigurations.begin(ANN, dataflow, ReconfigurationForm(tasks=count, fresh=["c"]))
     assert [OutputSettings(format=PlainOutput())] == [delivery.output for delivery in deliveries(manager)]
+
+
+def test_an_edge_node_is_its_tenants_own(manager: Manager) -> None:
+    """Its group begins with the tenant's name, no other output is it, and nobody else hears or commands it."""
+    for tenant, group in (("bob", "ann"), ("bob", "ann.hot"), ("ann", "anna"), ("ann", "bob.ann")):
+        assert [("foreign-group", "/tasks/2/config/format/group")] == refused(manager, tenant, as_node(group))
+    dataflow = manager.submit("ann", as_node("ann.hot"))
+    manager.submit("ann", as_node("ann.hot", "oven"))
+    assert [("taken-node", "/tasks/2/config/format/node")] == refused(manager, "ann", as_node("ann.hot"))
+    granted = manager.service.administration.grants()
+    assert ("spBv1.0/ann.hot/#",) == granted["ann"].outputs
+    assert {f"spBv1.0/ann.hot/NCMD/{node}" for node in ("press", "oven")} < {*granted["ann"].writes}
+    assert ((), ()) == (granted["bob"].outputs, granted["bob"].writes)
+    # It may stay what it is, and another may be it once it is gone.
+    manager.service.dataflows.replace(ANN, dataflow, raw(as_node("ann.hot")))
+    (output,) = manager.service.dataflows.get(ANN, dataflow).outputs
+    assert "spBv1.0/ann.hot/NDATA/press" == output.also_on
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
+    manager.submit("ann", as_node("ann.hot"))
+
+
+def test_an_edge_node_has_the_metrics_of_its_events(manager: Manager) -> None:
+    """They are those of the schema, go with it when the document is replaced, and are not for the document to say."""
+
+    def metrics() -> tuple[tuple[str, Kind], ...]:
+        (delivery,) = deliveries(manager)
+        assert isinstance(delivery.output, OutputSettings)
+        assert isinstance(delivery.output.format, SparkplugOutput)
+        return delivery.output.format.metrics
+
+    dataflow = manager.submit("ann", as_node("ann"))
+    assert (("count", Kind.INTEGER), ("t", Kind.FLOAT)) == metrics()
+    node = {"kind": "sparkplug", "group": "ann", "node": "press"}
+    passing = "s:source{'source': 'ann:street'} > out:output" + str({"format": node})
+    manager.service.dataflows.replace(ANN, dataflow, raw(passing))
+    assert (("t", Kind.FLOAT),) == metrics()
+    written = counts(format={**node, "node": "oven", "metrics": [["made up", "json"]]})
+    assert [("node-setting", "/tasks/2/config/format/metrics")] == refused(manager, "ann", written)
+
+
+def test_the_group_of_an_edge_node_feeds_no_source(manager: Manager) -> None:
+    """Whichever comes first, so that no tenant hears the devices of another."""
+    manager.service.sources.register(OPERATOR, source("works", "spBv1.0/ann/+/oven", owner="bob"))
+    assert [("source-topic", "/tasks/2/config/format/group")] == refused(manager, "ann", as_node("ann"))
+    manager.submit("ann", as_node("ann.hot"))
+    for topic in ("spBv1.0/+/NDATA/press", "spBv1.0/ann.hot/#", "spBv1.0/ann.hot/NCMD/press"):
+        with pytest.raises(Conflict, match="'out' of dataflow"):
+            manager.service.sources.register(ANN, source("hot", topic))

@@ -1,0 +1,236 @@
+"""Edge nodes of Sparkplug over real brokers: what others see of an output that is one, from its birth to its death."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import Message
+from bridge.broker import BrokerKind, start_broker
+from bridge.formats.sparkplug_decoder import SparkplugDecoder, rebirth_request
+from bridge.formats.sparkplug_messages import Payload
+from bridge.output_formats import formatted
+from bridge.output_topics import node_topic
+from bridge.sender import PlainMessage
+from bridge.sparkplug_nodes import NodeSettings, SparkplugNodes
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient
+from bridge.wire import Birth
+from dags import Kind, Schema
+from dags.message_formats import SparkplugMessages
+from dags.outputs import SparkplugOutput
+from tests.brokers import KINDS
+from tests.integration.tenanted_broker import PROTOCOLS, V5, Visitor
+from tests.integration.test_raw_once import USERS
+from tests.integration.test_receiving import BOUND
+
+PRESS = SparkplugOutput(group="ann.hot", node="press", metrics=(("celsius", Kind.FLOAT), ("name", Kind.STRING)))
+DATA = node_topic(PRESS, "NDATA")
+SCHEMA = Schema.of(celsius=Kind.FLOAT, status=Kind.STRING)
+
+
+class Host:
+    """The nodes of a host, and what the broker has taken of them."""
+
+    def __init__(self, address: Address, protocol: MQTTProtocolVersion = V5) -> None:
+        self.troubles: list[str] = []
+        self.done: list[int] = []
+        self.may_connect = True
+        connect = partial(MqttClient, address, protocol=protocol, permit=lambda: self.may_connect)
+        self.nodes = SparkplugNodes(connect, on_trouble=lambda trouble: self.troubles.append(trouble.reason))
+        self._news = threading.Condition()
+
+    def keep(self, *nodes: SparkplugOutput, job: str = "j", qos: Any = 1) -> None:
+        """Have a job keep these nodes alone."""
+        self.nodes.keep(job, {node_topic(node, "NDATA"): NodeSettings(node, qos) for node in nodes})
+
+    def send(self, first: int, end: int, *, qos: Any = 1) -> None:
+        """Send events with these numbers as temperatures; every tenth has none."""
+        events = pa.record_batch({"celsius": [None if n % 10 == 9 else float(n) for n in range(first, end)]})
+        lines = formatted(PRESS, events, [Birth(end - first, 1_000 + first)])
+        messages = (
+            PlainMessage(DATA, line, partial(self._note, number), qos=qos)
+            for number, line in enumerate(lines, first)
+            if isinstance(line, bytes)
+        )
+        self.nodes.send_lazily(DATA, messages)
+
+    def until_done(self, *numbers: int) -> None:
+        """Wait until the broker has taken events with these numbers."""
+        with self._news:
+            assert self._news.wait_for(lambda: set(numbers) <= set(self.done), BOUND)
+
+    def _note(self, number: int) -> None:
+        with self._news:
+            self.done.append(number)
+            self._news.notify_all()
+
+
+@contextmanager
+def hosting(address: Address, protocol: MQTTProtocolVersion = V5) -> Iterator[Host]:
+    """A host that ends in the end."""
+    host = Host(address, protocol)
+    try:
+        yield host
+    finally:
+        host.nodes.stop()
+    assert [] == host.troubles
+
+
+def received(reader: Visitor, many: int) -> list[Message]:
+    """The next messages."""
+    return [Message(*reader.messages.get(timeout=BOUND), token=0) for _ in range(many)]
+
+
+def said(messages: Sequence[Message], *names: str) -> list[tuple[Any, ...]]:
+    """The type of each message, its number, and the values of these metrics that it has."""
+    return [(message.topic.split("/")[2], *_said(Payload.FromString(message.payload), names)) for message in messages]
+
+
+def _said(payload: Any, names: Sequence[str]) -> Iterator[Any]:
+    yield payload.seq if payload.HasField("seq") else None
+    metrics = {metric.name: metric for metric in payload.metrics}
+    for metric in (metrics[name] for name in names if name in metrics):
+        yield None if metric.is_null else getattr(metric, metric.WhichOneof("value"))
+
+
+def session(message: Message) -> int:
+    """The session that a birth or death is of."""
+    (number,) = (metric.long_value for metric in Payload.FromString(message.payload).metrics if metric.name == "bdSeq")
+    return int(number)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@PROTOCOLS
+def test_a_node_is_born_before_its_data_and_dies_when_nobody_keeps_it(
+    tmp_path: Path, kind: BrokerKind, protocol: MQTTProtocolVersion
+) -> None:
+    """Numbers begin again after 255. A source reads all of it, and asks for nothing."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind=kind) as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
+        hosting(broker.address("braid"), protocol) as host,
+    ):
+        host.keep(PRESS)
+        birth = received(reader, 1)
+        assert [("NBIRTH", 0, False, None, None)] == said(birth, "Node Control/Rebirth", "celsius", "name")
+        host.send(0, 600)
+        data = received(reader, 600)
+        host.until_done(*range(600))
+        celsius = [None if n % 10 == 9 else float(n) for n in range(600)]
+        assert [("NDATA", (n + 1) % 256, celsius[n]) for n in range(600)] == said(data, "celsius")
+        host.keep()
+        death = received(reader, 1)
+    assert [("NDEATH", None, session(birth[0]))] == said(death, "bdSeq")
+    content = SparkplugDecoder(SparkplugMessages(), SCHEMA)([*birth, *data, *death])
+    assert ((), ()) == (content.unfit, content.replies)
+    assert [None, *celsius, None] == content.events.column("celsius").to_pylist()
+    assert ["online"] * 601 + ["offline"] == content.events.column("status").to_pylist()
+    # Whenever it is sent, a metric has the time of what caused its event.
+    assert {1_000} == {metric.timestamp for one in data for metric in Payload.FromString(one.payload).metrics}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_is_born_again_when_it_is_asked_to_be(tmp_path: Path, kind: BrokerKind) -> None:
+    """With its newest metrics, in the same session; what is no such request, changes nothing."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind=kind) as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
+        hosting(broker.address("braid")) as host,
+    ):
+        host.keep(PRESS)
+        host.send(0, 3)
+        first = received(reader, 4)
+        commands = node_topic(PRESS, "NCMD")
+        reader.publish(commands, b"no command")
+        reader.publish(commands, Payload(metrics=[{"name": "Node Control/Reboot"}]).SerializeToString())
+        reader.publish(commands, rebirth_request(1.0))
+        (*_, again) = received(reader, 4)
+        assert [("NBIRTH", 0, 2.0)] == said([again], "celsius")
+        assert session(first[0]) == session(again)
+        host.send(3, 4)
+        assert [("NDATA", 1, 3.0)] == said(received(reader, 1), "celsius")
+        # Another schema has other metrics.
+        changed = PRESS.model_copy(update={"metrics": (("bar", Kind.INTEGER),)})
+        host.keep(changed)
+        (birth,) = received(reader, 1)
+        names = {metric.name for metric in Payload.FromString(birth.payload).metrics}
+        assert {"bdSeq", "Node Control/Rebirth", "bar"} == names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_host_takes_a_node_over(tmp_path: Path, kind: BrokerKind) -> None:
+    """The session of the one before ends with its death, before the birth of the next; it may leave without a word."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind=kind) as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
+        hosting(broker.address("braid")) as before,
+        hosting(broker.address("braid")) as after,
+    ):
+        before.keep(PRESS)
+        (first,) = received(reader, 1)
+        before.may_connect = False
+        after.keep(PRESS)
+        death, birth = received(reader, 2)
+        assert [("NDEATH", None, session(first)), ("NBIRTH", 0)] == [*said([death], "bdSeq"), *said([birth])]
+        before.keep()
+        after.send(0, 1)
+        assert [("NDATA", 1, 0.0)] == said(received(reader, 1), "celsius")
+
+
+@pytest.mark.parametrize("qos", [1, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_broker_had_not_taken_comes_after_the_next_birth(tmp_path: Path, kind: BrokerKind, qos: int) -> None:
+    """With the times that it had, whatever happens to the broker; with a QoS of 0 only what was not sent."""
+    with start_broker(tmp_path / "broker", USERS, kind=kind) as broker, hosting(broker.address("braid")) as host:
+        with Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader:
+            host.keep(PRESS, qos=qos)
+            (first,) = received(reader, 1)
+            host.send(0, 1, qos=qos)
+            host.until_done(0)
+        host.may_connect = False
+        os.kill(broker.pid, signal.SIGSTOP)
+        host.send(1, 9, qos=qos)
+        if not qos:
+            host.until_done(*range(1, 9))
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.restart()
+        with Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader:
+            host.send(9, 12, qos=qos)
+            host.may_connect = True
+            numbers = range(1, 12) if qos else range(9, 12)
+            birth, *data = received(reader, 1 + len(numbers))
+            host.until_done(*range(12))
+            assert (session(first) + 1) % 256 == session(birth)
+            assert [("NBIRTH", 0)] == said([birth])
+            celsius = [None if n == 9 else float(n) for n in numbers]
+            assert [("NDATA", 1 + at, value) for at, value in enumerate(celsius)] == said(data, "celsius")
+            times = [Payload.FromString(one.payload).metrics[0].timestamp for one in data]
+            assert [1_001 if n < 9 else 1_009 for n in numbers] == times
+
+
+def test_jobs_of_a_host_hand_a_node_on(tmp_path: Path) -> None:
+    """It lives as long as one of them keeps it."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind="embedded") as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/+") as reader,
+        hosting(broker.address("braid")) as host,
+    ):
+        host.keep(PRESS, job="a")
+        received(reader, 1)
+        host.keep(PRESS, job="b")
+        host.keep(job="a")
+        host.send(0, 1)
+        other = PRESS.model_copy(update={"node": "oven"})
+        assert [("NDATA", 1)] == said(received(reader, 1))
+        host.keep(other, job="b")
+        last = received(reader, 2)
+        assert {("spBv1.0/ann.hot/NDEATH/press"), ("spBv1.0/ann.hot/NBIRTH/oven")} == {one.topic for one in last}

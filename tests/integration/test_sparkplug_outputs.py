@@ -1,0 +1,89 @@
+"""Outputs that are edge nodes of Sparkplug: a running dataflow is one, whatever is killed, and its tenant hears it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridge.formats.sparkplug_decoder import SparkplugDecoder, rebirth_request
+from bridge.messages import Message
+from bridge.transport.address import Address
+from dags import Kind, Schema
+from dags.message_formats import SparkplugMessages
+from manager.answers.dataflows import DataflowState
+from manager.client.errors import Refused
+from manager.client.requests import make_credentials
+from tests.integration.hosting import counted, numbers
+from tests.integration.serving import Served, serving, street
+from tests.integration.test_output_formats import Reader, delivered_as
+
+NODE = {"kind": "sparkplug", "group": "ida.counts", "node": "street"}
+GROUP = "spBv1.0/ida.counts/#"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service for all tests here."""
+    with serving(Served(tmp_path_factory.mktemp("served"))) as made:
+        yield made
+
+
+def reader_of(served: Served, tenant: str, *topics: str) -> Reader:
+    """A subscriber with the credentials of a tenant."""
+    with served.client() as operator:
+        given = operator.send(make_credentials(tenant))
+    entrance = Address.parse(given.url)
+    return Reader(Address(host=entrance.host, port=entrance.port, user=given.user, password=given.password), *topics)
+
+
+def kinds(reader: Reader) -> list[str]:
+    """The types of messages that came."""
+    return [message.topic.split("/")[2] for message in reader.messages]
+
+
+def read(reader: Reader) -> list[dict[str, Any]]:
+    """What a source makes of the messages that came, which asks for nothing."""
+    schema = Schema.of(count=Kind.INTEGER, k=Kind.STRING, status=Kind.STRING)
+    messages = [Message(one.topic, bytes(one.payload), 0) for one in reader.messages if "/NCMD/" not in one.topic]
+    content = SparkplugDecoder(SparkplugMessages(), schema)(messages)
+    assert ((), ()) == (content.unfit, content.replies)
+    events: list[dict[str, Any]] = content.events.to_pylist()
+    return events
+
+
+@pytest.mark.spark
+def test_an_output_is_an_edge_node(served: Served) -> None:
+    """Its birth comes before its data, again after its host was killed and when it is asked for, and its death last."""
+    with served.admit("ida") as ida, served.admit("jon") as jon:
+        ida.register_source(street("nodes", visibility="public"))
+        with pytest.raises(Refused, match="is not yours"):
+            jon.submit(delivered_as({"format": NODE}, "ida:nodes"))
+        dataflow = ida.submit(delivered_as({"format": NODE}, "nodes"))
+        reader, other = reader_of(served, "ida", GROUP), reader_of(served, "jon", GROUP)
+        assert ([1], False) == (reader.answers, other.answers[0] <= 1)
+        served.until_state(ida, dataflow.id, DataflowState.RUNNING)
+        reader.client.publish("spBv1.0/ida.counts/NCMD/street", rebirth_request(1.0), qos=1)
+        reader.until(lambda: "NBIRTH" in kinds(reader), "a birth")
+        served.publish("city/nodes", numbers(0, 300))
+        reader.until(lambda: kinds(reader).count("NDATA") >= 300, "its data")
+        served.below_keeper("engine.machines.process").kill()
+        reader.until(lambda: "NDEATH" in kinds(reader), "its death")
+        reader.until(lambda: "NBIRTH" in kinds(reader)[kinds(reader).index("NDEATH") :], "another birth")
+        served.publish("city/nodes", numbers(300, 600))
+        wanted = served.until_delivered(dataflow, "out", 600)
+        assert counted(numbers(0, 600)) == wanted
+
+        def read_counts() -> list[dict[str, Any]]:
+            return [{"count": event["count"], "k": event["k"]} for event in read(reader) if event["count"] is not None]
+
+        reader.until(lambda: wanted[-1] in read_counts(), "the last event")
+        ida.remove(dataflow.id)
+        reader.until(lambda: kinds(reader)[-1] == "NDEATH", "its last death")
+        # Each at least once; what came again after the crash, and births, have what others have.
+        seen = read_counts()
+        assert [event for event in wanted if event not in seen] == []
+        assert [event for event in seen if event not in wanted] == []
+        assert ["NDEATH", "NDEATH"] == [kind for kind in kinds(reader) if kind == "NDEATH"]
+        assert [] == other.messages
+        reader.close()
+        other.close()
