@@ -1,6 +1,7 @@
 """The app: all routers, what all requests have in common, the console's files, and the server."""
 
 import gc
+import gzip
 import hashlib
 import json
 import logging
@@ -12,7 +13,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -86,22 +87,41 @@ async def file(request: Request, name: str) -> Response:
 
 def _sent(request: Request, name: str) -> Response:
     # Looked up in a fixed set, so that no name leads out of the folder.
-    if (content := _files().get(name)) is None:
+    if (forms := _files().get(name)) is None:
         raise NotFound("path", request.url.path)
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = _HEADERS | {"ETag": tag}
+    accepted = request.headers.get("accept-encoding", "").lower().replace(" ", "").split(",")
+    encoding = "gzip" if "gzip" in accepted else "identity"
+    content, tag = forms[encoding]
+    headers = _HEADERS | {"ETag": tag, "Vary": "Accept-Encoding"}
     known = {sent.strip().removeprefix("W/") for sent in request.headers.get("if-none-match", "").split(",")}
     if tag in known:
         return Response(status_code=304, headers=headers)
+    if encoding == "gzip":
+        headers["Content-Encoding"] = encoding
     return Response(content, media_type=_TYPES.get(Path(name).suffix, "application/schema+json"), headers=headers)
 
 
+class _FileForm(NamedTuple):
+    """The bytes of a file in one encoding, and their tag."""
+
+    content: bytes
+    tag: str
+
+
 @cache
-def _files() -> Mapping[str, bytes]:
-    """The console's files, by their paths in its folder."""
+def _files() -> Mapping[str, Mapping[str, _FileForm]]:
+    """The console's files, by their paths in its folder and by encoding."""
     paths = (path for path in _CONSOLE.rglob("*") if path.suffix in _TYPES)
     schemas = {name: json.dumps(form.model_json_schema()).encode() for name, form in _SCHEMAS.items()}
-    return {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | schemas
+    files = {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | schemas
+    return {
+        name: {"identity": _form(content), "gzip": _form(gzip.compress(content, mtime=0))}
+        for name, content in files.items()
+    }
+
+
+def _form(content: bytes) -> _FileForm:
+    return _FileForm(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 _WITH_ROUTERS = (

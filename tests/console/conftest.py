@@ -3,6 +3,7 @@
 import asyncio
 from asyncio.events import _set_running_loop
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -132,14 +133,21 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
     """The town of `tests.manager.rest.town`, with settable statuses and live events."""
-    seen, events = Seen(), LiveEvents(last=0)
-    with town(tmp_path_factory.mktemp("console"), seeing=seen) as made:
-        app = make_app(made.service, events, lambda: None)
-        whole = Town(service=made.service, tools=made.tools, app=app, keys=made.keys, places=made.places)
-        with serving(app) as url:
-            yield ConsoleService(url=url, town=whole, seen=seen, events=events)
-            # Open streams would delay the end.
-            events.close()
+    seen = Seen()
+    with town(tmp_path_factory.mktemp("console"), seeing=seen) as made, console_over(made, seen) as served:
+        yield served
+
+
+@contextmanager
+def console_over(made: Town, seen: Seen) -> Iterator[ConsoleService]:
+    """The console of a town, with live events."""
+    events = LiveEvents(last=0)
+    app = make_app(made.service, events, lambda: None)
+    whole = Town(service=made.service, tools=made.tools, app=app, keys=made.keys, places=made.places)
+    with serving(app) as url:
+        yield ConsoleService(url=url, town=whole, seen=seen, events=events)
+        # Open streams would delay the end.
+        events.close()
 
 
 @pytest.fixture

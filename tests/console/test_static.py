@@ -1,5 +1,6 @@
 """The console's files and how they are served; no browser is needed."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -99,6 +100,21 @@ def test_an_unchanged_file_is_not_sent_again(client: httpx.Client) -> None:
     assert 200 == client.get("/console/style.css", headers={"If-None-Match": '"other"'}).status_code
     head = client.head("/console/style.css")
     assert (200, b"", tag) == (head.status_code, head.content, head.headers["ETag"])
+
+
+def test_files_are_compressed_for_who_accepts_that(client: httpx.Client) -> None:
+    """Each encoding has a tag of its own, and caches between know that the answers differ."""
+    kept: dict[str, tuple[bytes, str]] = {}
+    for accepted in ("gzip, deflate, br", "identity", "gzip;q=0"):
+        with client.stream("GET", "/console/style.css", headers={"Accept-Encoding": accepted}) as answer:
+            kept[accepted] = (b"".join(answer.iter_raw()), answer.headers["ETag"])
+            assert ("gzip" if "deflate" in accepted else None) == answer.headers.get("Content-Encoding")
+            assert "Accept-Encoding" == answer.headers["Vary"]
+    compressed, plain = kept["gzip, deflate, br"], kept["identity"]
+    assert plain == kept["gzip;q=0"]
+    assert (CONSOLE / "style.css").read_bytes() == plain[0] == gzip.decompress(compressed[0])
+    assert len(compressed[0]) < len(plain[0]) / 2
+    assert compressed[1] != plain[1]
 
 
 def test_the_console_is_not_part_of_the_api(app: FastAPI, client: httpx.Client) -> None:

@@ -25,7 +25,8 @@ export function replace(node, ...children) {
 }
 
 /**
- * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number}` and rows.
+ * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number}` and rows. On a phone each
+ * row is a list of its cells with their titles.
  *
  * The first cell of a row is its header. `caption` names the table; `empty` is shown if there are no rows.
  */
@@ -34,20 +35,21 @@ export function table(columns, rows, { caption = "", empty = "Nothing here yet."
     return element("p", { class: "empty" }, empty);
   }
   function headed(column) {
-    return element("th", { scope: "col", class: column.number ? "number" : null }, column.title);
+    return element("th", { scope: "col", role: "columnheader", class: column.number ? "number" : null }, column.title);
   }
   function rowOf(row) {
-    return element("tr", {}, columns.map(function cellOf(column, index) {
-      const tag = index === 0 ? "th" : "td";
-      const attributes = { scope: index === 0 ? "row" : null, class: column.number ? "number" : null };
-      return element(tag, attributes, column.cell(row));
+    return element("tr", { role: "row" }, columns.map(function cellOf(column, index) {
+      const [tag, role] = index === 0 ? ["th", "rowheader"] : ["td", "cell"];
+      const attributes = { role, scope: index === 0 ? "row" : null, class: column.number ? "number" : null };
+      return element(tag, { ...attributes, dataset: { title: column.title } }, column.cell(row));
     }));
   }
+  // The roles are those that the elements have, but lose where they are not laid out as a table.
   return element("div", { class: "table", role: "region", tabindex: "0", "aria-label": caption || columns[0].title },
-    element("table", {},
+    element("table", { role: "table" },
       caption ? element("caption", {}, caption) : null,
-      element("thead", {}, element("tr", {}, columns.map(headed))),
-      element("tbody", {}, rows.map(rowOf))));
+      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, columns.map(headed))),
+      element("tbody", { role: "rowgroup" }, rows.map(rowOf))));
 }
 
 /** A user's text, isolated so that its direction of writing does not affect the text around it. */
@@ -81,10 +83,10 @@ export function field(label, control, hint = "") {
 }
 
 /** An error: the detail or the list of errors of a `Problem`, the message of another error. */
-export function problem(error) {
+export function problem(error, heading = "h2") {
   const errors = error.errors ?? [];
   return element("div", { class: "problem", role: "alert" },
-    element("h2", {}, error.title || "Something went wrong"),
+    element(heading, {}, error.title || "Something went wrong"),
     errors.length > 0 ? null : element("p", {}, error.detail || error.message),
     errors.length > 0 ? element("ul", {}, errors.map(errorItem)) : null);
 }

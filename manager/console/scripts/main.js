@@ -3,39 +3,38 @@
 import { api, RECOVERED, SIGNED_OUT, TROUBLE, Unreachable } from "./api.js";
 import { element, problem, replace } from "./dom.js";
 import { pause } from "./live-updates.js";
+import { showNavigation } from "./navigation.js";
 
 /**
- * The pages by path: the module in `pages/`, the word in the navigation, if it is there, and whether it is for operators
- * only. Words after a colon are parameters of the page, as are those after a question mark.
+ * The pages by path: the module in `pages/`, the word and the group in the navigation, if it is there, and whether it is
+ * for operators only. Words after a colon are parameters of the page, as are those after a question mark.
  */
 const ROUTES = [
-  { path: "/", page: "overview", word: "Overview" },
-  { path: "/dataflows", page: "dataflows", word: "Dataflows" },
+  { path: "/", page: "overview", word: "Overview", group: "Run" },
+  { path: "/dataflows", page: "dataflows", word: "Dataflows", group: "Run" },
   { path: "/dataflows/:id", page: "dataflow", within: "/dataflows" },
-  { path: "/sources", page: "sources", word: "Sources" },
+  { path: "/compose", page: "compose", word: "Compose", group: "Run" },
+  { path: "/compose/:id", page: "compose", within: "/compose" },
+  { path: "/sources", page: "sources", word: "Sources", group: "Run" },
   { path: "/sources/new", page: "new-source", within: "/sources" },
   { path: "/sources/:name", page: "source", within: "/sources" },
-  { path: "/compose", page: "compose", word: "Compose" },
-  { path: "/compose/:id", page: "compose", within: "/compose" },
-  { path: "/task-types", page: "task-types", word: "Task types" },
-  { path: "/modules", page: "modules", word: "Modules" },
+  { path: "/modules", page: "modules", word: "Modules", group: "Library" },
   { path: "/modules/:name/:version", page: "module", within: "/modules" },
-  { path: "/graph", page: "graph", word: "Graph", operators: true },
-  { path: "/jobs", page: "jobs", word: "Jobs", operators: true },
+  { path: "/task-types", page: "task-types", word: "Task types", group: "Library" },
+  { path: "/graph", page: "graph", word: "Graph", group: "Operate", operators: true },
+  { path: "/jobs", page: "jobs", word: "Jobs", group: "Operate", operators: true },
   { path: "/jobs/:job", page: "job", within: "/jobs", operators: true },
-  { path: "/operations", page: "operations", word: "Operations" },
-  { path: "/savings", page: "savings", word: "Savings" },
-  { path: "/bills", page: "bills", word: "Bills" },
-  { path: "/access", page: "access", word: "Access" },
-  { path: "/tenants", page: "tenants", word: "Tenants", operators: true },
+  { path: "/operations", page: "operations", word: "Operations", group: "Operate" },
+  { path: "/savings", page: "savings", word: "Savings", group: "Money" },
+  { path: "/bills", page: "bills", word: "Bills", group: "Money" },
+  { path: "/access", page: "access", word: "Access", group: "Access" },
+  { path: "/tenants", page: "tenants", word: "Tenants", group: "Access", operators: true },
   { path: "/tenants/:name", page: "tenant", within: "/tenants", operators: true },
 ];
 const SIGN_IN = { path: "/sign-in", page: "sign-in" };
 const RETRY_SECONDS = 3;
 
 const main = document.getElementById("main");
-const nav = document.getElementById("nav");
-const account = document.getElementById("account");
 const trouble = document.getElementById("trouble");
 const said = document.getElementById("said");
 
@@ -118,7 +117,7 @@ async function show(route, parameters) {
   const { signal } = leaving;
   const place = element("div", { class: "page" });
   replace(main, place);
-  showNavigation(route);
+  showNavigation(ROUTES, route, session, leave);
   // Troubles with the requests of the page before are over.
   troubles = new Map([...troubles].filter(isOfAll));
   showTrouble();
@@ -139,7 +138,7 @@ async function show(route, parameters) {
     }
   } catch (error) {
     if (!signal.aborted && error.status !== 401) {
-      place.prepend(problem(error));
+      place.prepend(problem(error, place.querySelector("h1") === null ? "h1" : "h2"));
     }
   }
 }
@@ -178,25 +177,6 @@ function decoded(text) {
     // The address has a percent sign that encodes nothing.
     return text;
   }
-}
-
-function showNavigation(route) {
-  nav.hidden = session === null;
-  account.hidden = session === null;
-  if (session === null) {
-    return;
-  }
-  const here = route?.within ?? route?.path;
-  replace(nav, ROUTES.filter(isLinked).map(function link(each) {
-    return element("a", { href: `#${each.path}`, "aria-current": each.path === here ? "page" : null }, each.word);
-  }));
-  replace(account,
-    element("span", { id: "who" }, session.kind === "operator" ? "operator" : element("bdi", {}, session.tenant)),
-    element("button", { class: "button small", type: "button", on: { click: leave } }, "Sign out"));
-}
-
-function isLinked(route) {
-  return Boolean(route.word) && (!route.operators || session.kind === "operator");
 }
 
 function navigate(to) {

@@ -22,10 +22,9 @@ export function taskFigure(task, { box, ports, state, isSelected, isFocusable, r
   return svg("g", {
     class: `composed ${state.kind}${isSelected ? " selected" : ""}${closed ? " closed" : ""}`, role: "option",
     tabindex: isFocusable ? "0" : "-1", "aria-selected": String(isSelected), dataset: { task: task.id },
-    "aria-label": `${task.id} ${workOf(task)} ${state.more}`,
   },
+  svg("title", {}, `${task.id} ${workOf(task)} ${state.more}`),
   svg("g", { "aria-hidden": "true" },
-    svg("title", {}, `${task.id}: ${workOf(task)}, ${state.more}`),
     svg("rect", { class: "composed-box", x, y, width, height, rx: 6 }),
     line(20, task.id, "composed-id"), line(38, workOf(task)),
     line(56, `${MARKS[state.kind]} ${state.words}`, "composed-how"),

@@ -55,7 +55,7 @@ export function richEditor(on, known) {
         lineNumbers(), foldGutter(), lintGutter(), highlightActiveLine(), indentOnInput(), bracketMatching(), closeBrackets(),
         json(), syntaxHighlighting(COLOURS), LOOKS, EditorView.lineWrapping,
         autocompletion({ override: [completed], tooltipClass: () => "composer-completion" }),
-        EditorView.contentAttributes.of({ "aria-label": "Document", "aria-multiline": "true" }),
+        EditorView.contentAttributes.of({ "aria-label": "Document", "aria-multiline": "true", tabindex: "0" }),
         EditorView.updateListener.of(function updated(update) {
           if (update.docChanged && !isOwn) {
             on.typed(update.state.doc.toString());
