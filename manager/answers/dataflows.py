@@ -38,6 +38,50 @@ class TaskAnswer(Answer):
     """The reason why its events are parked, if it failed."""
 
 
+class TaskState(StrEnum):
+    """The state of a task of a dataflow: starting until its job has run the plan that it needs; down with that job."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILED = "failed"
+    DOWN = "down"
+
+
+class TaskFiguresAnswer(Answer):
+    """What is known of a task now; made by `task_figures`. Rates are means over the last minute; None is not known."""
+
+    id: str
+    """Its id in the document."""
+    state: TaskState
+    reason: str = ""
+    """Why it failed, so that its events are parked, or why its job is down."""
+    since: datetime
+    """When the running task started; to the hour if it ran already when the dataflow was submitted."""
+    others: int
+    """The number of other dataflows that use the same running task now."""
+    events_in_per_second: float | None = None
+    """None for a source."""
+    events_out_per_second: float | None = None
+    events_dead_per_second: float | None = None
+    """The events that it failed on."""
+    events_dead: int | None = None
+    """All that it failed on since its job was last started."""
+    cores: float | None = None
+    """The CPU that it takes. A source takes none of its own."""
+    lag_events: int | None = None
+    """The events that wait for it: those of a source for its first readers, else those that came from other jobs."""
+    state_bytes: int | None = None
+    """The size of its state; 0 if that is less than 10,000 bytes. None for a task without state, too."""
+
+
+class DataflowTasksAnswer(Answer):
+    """The figures of a dataflow's tasks."""
+
+    dataflow: str
+    tasks: tuple[TaskFiguresAnswer, ...]
+    """Empty once it was removed."""
+
+
 class LeftOutAnswer(Answer):
     """The events that an output left out since its job started, because its format or topic cannot say them."""
 

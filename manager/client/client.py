@@ -75,6 +75,7 @@ class _Methods:
     preview_removal = _Sends(requests.preview_removal)
     task_events = _Sends(requests.task_events)
     dataflow = _Sends(requests.dataflow)
+    dataflow_tasks = _Sends(requests.dataflow_tasks)
     dataflows = _Lists(requests.dataflows)
     reconfigure = _Sends(requests.reconfigure)
     reconfigurations = _Lists(requests.reconfigurations)

@@ -14,6 +14,7 @@ from manager.answers.dataflows import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    DataflowTasksAnswer,
     ExplainAnswer,
     RemovalAnswer,
     Start,
@@ -156,6 +157,11 @@ def preview_removal(dataflow: str) -> Request[RemovalAnswer]:
 def dataflow(dataflow: str) -> Request[DataflowDetail]:
     """One dataflow with its document and tasks."""
     return get(DataflowDetail, "dataflows", dataflow)
+
+
+def dataflow_tasks(dataflow: str) -> Request[DataflowTasksAnswer]:
+    """What is measured of a dataflow's tasks, and how many others share each."""
+    return get(DataflowTasksAnswer, "dataflows", dataflow, "tasks")
 
 
 def dataflows(

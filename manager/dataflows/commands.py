@@ -13,6 +13,7 @@ from manager.answers.dataflows import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    DataflowTasksAnswer,
     ExplainAnswer,
     OutputAnswer,
     RemovalAnswer,
@@ -131,8 +132,17 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 
 
 @client_command
-def show(client: Client, dataflow: Id) -> Shown:
+def show(
+    client: Client,
+    dataflow: Id,
+    tasks: Annotated[
+        bool, typer.Option("--tasks", help="Only what is measured of its tasks, and how many others share each.")
+    ] = False,
+) -> Shown:
     """Show a dataflow: its state, tasks and outputs."""
+    if tasks:
+        measured = client.dataflow_tasks(dataflow)
+        return Shown(data=measured, text=_figures(measured))
     answer = client.dataflow(dataflow)
     return Shown(
         data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs), *_given_up(answer))
@@ -239,6 +249,24 @@ def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
         (task.id, task.type, task.instance or "", how, task.failed) for task, how in zip(tasks, reused, strict=True)
     )
     return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
+
+
+def _figures(answer: DataflowTasksAnswer) -> RenderableType:
+    rows = (
+        (
+            task.id,
+            f"{task.state}: {task.reason}" if task.reason else task.state,
+            slashed(task.events_in_per_second, task.events_out_per_second),
+            task.cores,
+            task.lag_events,
+            task.events_dead,
+            task.state_bytes,
+            task.others,
+        )
+        for task in answer.tasks
+    )
+    columns = ("task", "state", "events/s in/out", "cores", "waiting", "failed on", "state bytes", "shared with")
+    return table(*columns, rows=rows, empty="no tasks")
 
 
 def _given_up(answer: DataflowDetail) -> Iterator[str]:

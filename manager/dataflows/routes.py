@@ -14,6 +14,7 @@ from manager.answers.dataflows import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    DataflowTasksAnswer,
     ExplainAnswer,
     RemovalAnswer,
     Start,
@@ -122,6 +123,12 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
 def dataflow(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> DataflowDetail:
     """Show a dataflow with its tasks and its document."""
     return service.dataflows.get(caller, dataflow)
+
+
+@router.get("/dataflows/{id}/tasks", **documented(NotFound, StateNotReady))
+def dataflow_tasks(service: TheService, caller: TheCaller, dataflow: ById) -> DataflowTasksAnswer:
+    """Show what is measured of a dataflow's tasks: rates, load, errors, state, and how many others share each."""
+    return service.dataflows.tasks(caller, dataflow)
 
 
 @router.put("/dataflows/{id}", **documented(*_CHANGING, body=Document))

@@ -32,6 +32,7 @@ from manager.answers.dataflows import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    DataflowTasksAnswer,
     EndingStreamAnswer,
     ExplainAnswer,
     LeftOutAnswer,
@@ -46,6 +47,7 @@ from manager.answers.dataflows import (
 )
 from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from manager.dataflows.changes import Bundle, BundleDocument
+from manager.dataflows.task_figures import task_figures
 from manager.documents.canonical import documents_in, of_document
 from manager.documents.drafts import task_previews
 from manager.documents.preview import preview_removal
@@ -464,6 +466,13 @@ class Dataflows(Base):
             given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
             unplanned=row.unplanned,
         )
+
+    def tasks(self, caller: Caller, dataflow: str) -> DataflowTasksAnswer:
+        """The figures of a dataflow's tasks."""
+        row = self._own_dataflow(caller, dataflow)
+        with self._committer.looking() as state:
+            tasks = task_figures(state, row, self._seeing, time.monotonic())
+        return DataflowTasksAnswer(dataflow=row.id, tasks=tasks)
 
     def plain(self, tenant: str, raw: bytes) -> bytes:
         """The plain document that would run for one that a tenant sends."""

@@ -1,18 +1,21 @@
-"""Metered usage for the console's town, and running graphs of any size."""
+"""Metered usage and figures of tasks for the console's town, and running graphs of any size."""
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, Route
 
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import CpuEstimate, Settlement, Share, Work
 from manager.use_case import Pricing
 from tests.console.conftest import ConsoleService
+from tests.manager.managers import OPERATOR
 from tests.manager.rest.real_service import NAME
 
 SECOND = 10**9
@@ -57,6 +60,32 @@ def _minute(at: int, town: ConsoleService) -> Minute:
 
 def _estimate(seconds: int) -> CpuEstimate:
     return CpuEstimate(low=seconds * SECOND // 2, likely=seconds * SECOND, high=2 * seconds * SECOND)
+
+
+def at_work(service: ConsoleService, dataflow: str, *, dead: int = 0, entered: int = 2_150) -> None:
+    """As if hosts had said of each task of a dataflow that it had 50 seconds of work."""
+    tasks = service.service.dataflows.get(OPERATOR, dataflow).tasks
+    with service.tools.committer.looking() as state:
+        plans = [state.plans[job] for job in state.jobs_of(dataflow)]
+    now = time.monotonic()
+    did = InstanceMeasured(cpu_ns=10**9, taken=entered, emitted=entered, dead=dead)
+    for plan in plans:
+        newest = Measured(
+            at=now,
+            run=1,
+            instances={task.instance: did for task in tasks},
+            streams={entry.stream: StreamMeasured(entered=entered, lag_events=3) for entry in plan.ingress},
+            states={task.instance: 48_000 for task in tasks},
+        )
+        service.seen.jobs[plan.job] = JobSeen(
+            job=plan.job,
+            host=plan.host,
+            state="running",
+            version=plan.version,
+            in_effect=plan.version,
+            measured=(Measured(at=now - 50, run=1), newest),
+            seen=datetime.now(UTC),
+        )
 
 
 TYPES = ("range_filter", "block_window_average", "kalman_filter", "sliding_linear_regression", "output")

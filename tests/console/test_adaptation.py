@@ -78,7 +78,9 @@ def section(page: Page) -> Locator:
 def test_alternates_figures_and_reasons_are_shown(console_service: ConsoleService, page_for: PageFor) -> None:
     """Only where a dataflow adapts, kept up to date, and to its tenant too; text is never markup."""
     flow = submitted(console_service)
-    page = page_for(console_service.keys["ann"], f"#/dataflows/{flow}", viewport={"width": 360, "height": 640})
+    page = page_for(
+        console_service.keys["ann"], f"#/dataflows/{flow}?tab=adaptation", viewport={"width": 360, "height": 640}
+    )
     shown = section(page)
     rows = shown.get_by_role("region", name="Alternates of smooth").get_by_role("row")
     expect(rows.filter(has_text="fine")).to_contain_text("90 µs, declared")
@@ -102,7 +104,8 @@ def test_alternates_figures_and_reasons_are_shown(console_service: ConsoleServic
     controls = "[...document.querySelectorAll('button, input, select, textarea')]"
     assert 0 == page.evaluate(f"{controls}.filter((e) => !e.labels?.length && !e.textContent && !e.ariaLabel).length")
     page.goto(f"/#/dataflows/{console_service.places['running']}")
-    expect(page.get_by_role("heading", name="Operations", exact=True)).to_be_visible()
+    expect(page.get_by_role("tab", name="Operations")).to_be_visible()
+    expect(page.get_by_role("tab", name="Adaptation")).to_have_count(0)
     expect(shown).to_have_count(0)
 
 
@@ -110,7 +113,7 @@ def test_a_tenant_chooses_by_hand_and_replaces_the_policy(console_service: Conso
     """What is chosen is let go again; a problem of a policy is shown at its place, and changes nothing."""
     flow = submitted(console_service)
     adaptations = console_service.service.adaptations
-    page = page_for(console_service.keys["ann"], f"#/dataflows/{flow}")
+    page = page_for(console_service.keys["ann"], f"#/dataflows/{flow}?tab=adaptation")
     choice = page.get_by_role("form", name="Choose by hand")
     choice.get_by_label("smooth", exact=True).select_option("coarse")
     choice.get_by_label("smooth>details").select_option("open")

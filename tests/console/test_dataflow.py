@@ -65,28 +65,30 @@ def _submitted(console_service: ConsoleService, *, fresh: bool = False) -> str:
     return console_service.service.dataflows.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode()).id
 
 
-def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, who: str = "ann") -> Page:
-    page = page_for(console_service.keys[who], f"#/dataflows/{dataflow}")
+def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, tab: str = "tasks") -> Page:
+    page = page_for(console_service.keys["ann"], f"#/dataflows/{dataflow}?tab={tab}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     return page
 
 
 def test_it_shows_a_dataflow(console_service: ConsoleService, page_for: PageFor) -> None:
-    """State and reason, tasks in drawing and table, sharing, topics, costs and operations."""
+    """State and reason, tasks in drawing and table, sharing, topics, costs, operations and document."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     expect(page.get_by_text("deploying", exact=True)).to_be_visible()
-    expect(page.get_by_text("All are shared: they were already running.")).to_be_visible()
-    drawing = page.get_by_role("img", name="4 tasks and 3 streams between them")
-    expect(drawing.locator(".dag-task.reused")).to_have_count(4)
-    expect(drawing.locator(".dag-stream")).to_have_count(3)
+    drawing = page.get_by_role("listbox", name="4 tasks and 3 streams between them")
+    expect(drawing.locator(".flow-task.shared")).to_have_count(4)
+    expect(drawing.locator(".flow-stream")).to_have_count(3)
     row = page.get_by_role("row", name=re.compile("average block_window_average"))
     expect(row).to_contain_text("reused")
+    page.get_by_role("tab", name="Outputs").click()
     expect(page.get_by_text(f"braid/1/out/ann/{console_service.places['edited']}/averages")).to_be_visible()
+    page.get_by_role("tab", name="Operations").click()
     expect(page.get_by_role("region", name="Newest first; numbers are tasks")).to_contain_text("submit")
+    page.get_by_role("tab", name="Costs").click()
     expect(page.get_by_text("Not metered yet")).to_be_visible()
-    page.get_by_text("Document", exact=True).click()
+    page.get_by_role("tab", name="Document").click()
     expect(page.get_by_label("The document")).to_contain_text('"name": "averages of plausible temperatures"')
-    page = _opened(console_service, page_for, console_service.places["running"])
+    page = _opened(console_service, page_for, console_service.places["running"], "costs")
     expect(page.get_by_text("Share", exact=True)).to_be_visible()
     expect(page.get_by_text("50% (of the CPU time of tasks, measured)")).to_be_visible()
     for figure in ("Work saved by sharing", "Cores saved by sharing", "Cores saved by packing"):
@@ -115,7 +117,8 @@ def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageF
     )
     expect(page.get_by_text("degraded", exact=True)).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("block_window_average"))).to_contain_text("cannot divide by zero")
-    expect(page.locator(".dag-task.failed")).to_contain_text("failed")
+    expect(page.locator(".flow-task.failed")).to_contain_text("failed")
+    expect(page.get_by_text("Not well: average has failed: cannot divide by zero.")).to_be_visible()
     del console_service.seen.jobs[job]
 
 
@@ -131,7 +134,7 @@ def test_an_output_shows_its_format_and_what_was_left_out(console_service: Conso
     console_service.seen.jobs[str(job)] = JobSeen(
         job=str(job), host="main", state="running", measured=(measured,), seen=datetime.now(UTC)
     )
-    page = _opened(console_service, page_for, answer.id)
+    page = _opened(console_service, page_for, answer.id, "outputs")
     row = page.get_by_role("region", name="The age of events at the output").get_by_role("row")
     expect(row.last).to_contain_text("csv, retained, sent once")
     expect(row.last).to_contain_text("ann/own/averages")
@@ -147,7 +150,7 @@ def test_an_output_is_watched(
 ) -> None:
     """Events are shown as text and counted; once it is stopped, nothing listens."""
     dataflow = _submitted(console_service)
-    page = _opened(console_service, page_for, dataflow)
+    page = _opened(console_service, page_for, dataflow, "outputs")
     page.get_by_role("button", name="Watch averages").click()
     expect(page.get_by_text("Watching from now on.")).to_be_visible()
     topic = f"braid/1/out/ann/{dataflow}/averages"
@@ -169,7 +172,7 @@ def test_an_output_is_watched(
 
 def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
     """Events and tracebacks unfold; deletion needs a confirmation; a refused replay shows why; all can be replayed."""
-    page = _opened(console_service, page_for, console_service.places["edited"])
+    page = _opened(console_service, page_for, console_service.places["edited"], "dead-letters")
     letter = console_service.places["shared_letter"]
     page.get_by_text("1 event", exact=True).click()
     expect(page.get_by_text('{"temperature":"warm"}')).to_be_visible()
@@ -185,7 +188,7 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No dead letters.")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("Deleted 1 dead letter.")
-    page = _opened(console_service, page_for, console_service.places["alone"])
+    page = _opened(console_service, page_for, console_service.places["alone"], "dead-letters")
     page.get_by_role("button", name="Replay all dead letters").click()
     expect(page.get_by_role("status")).to_contain_text("Replayed 1 dead letter with 1 event.")
 
@@ -199,7 +202,7 @@ def test_dead_letters_of_one_cause_are_deleted_together(console_service: Console
     letters = [Letter(instance=at, port="in", batch=90 + n, reason=why, events=[n]) for n, why in enumerate(reasons)]
     with console_service.tools.store.write() as session:
         keep(session, letters, {at: {"ann": [dataflow]}}, at=0.0)
-    page = _opened(console_service, page_for, dataflow)
+    page = _opened(console_service, page_for, dataflow, "dead-letters")
     groups = page.get_by_role("region", name="By task and reason")
     hot = groups.get_by_role("row").filter(has_text="too hot")
     expect(hot.get_by_role("cell").nth(1)).to_have_text("3")
@@ -213,7 +216,7 @@ def test_dead_letters_of_one_cause_are_deleted_together(console_service: Console
 def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageFor) -> None:
     """The dialog lists the tasks that stop and counts those that others keep; it does nothing without confirmation."""
     dataflow = _submitted(console_service, fresh=True)
-    page = _opened(console_service, page_for, dataflow)
+    page = _opened(console_service, page_for, dataflow, "outputs")
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
     expect(dialog.get_by_text("4 tasks stop:")).to_be_visible()
@@ -235,7 +238,7 @@ def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageF
 
 def test_a_draining_dataflow_can_be_removed_at_once(console_service: ConsoleService, page_for: PageFor) -> None:
     """As soon as it is seen to drain, even if a part of the page never loads."""
-    page = _opened(console_service, page_for, _submitted(console_service, fresh=True))
+    page = _opened(console_service, page_for, _submitted(console_service, fresh=True), "operations")
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
     dialog.get_by_label("After processing what its sources have sent so far").check()
@@ -272,12 +275,15 @@ def test_an_unknown_dataflow_is_reported(console_service: ConsoleService, page_f
 
 
 def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """At 360 pixels only drawings and tables scroll sideways, and every control has a name."""
-    at = f"#/dataflows/{console_service.places['running']}"
+    """At 360 pixels only drawings and tables scroll sideways, and every control has a name, in every tab."""
+    at = f"#/dataflows/{console_service.places['running']}?tab=outputs"
     page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
     expect(page.get_by_role("button", name="Watch averages")).to_be_visible()
     expect(page.get_by_role("link", name="Replace…")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     controls = "[...document.querySelectorAll('button, input, select, textarea')]"
     unnamed = f"{controls}.filter((each) => !each.labels?.length && !each.textContent && !each.ariaLabel).length"
-    assert 0 == page.evaluate(unnamed)
+    page.locator("[data-task=average]").click()
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert 0 == page.evaluate(unnamed)

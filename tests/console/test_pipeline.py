@@ -45,7 +45,7 @@ def test_a_pipeline_is_planned_anew_for_other_goals(console_service: ConsoleServ
     for form in (MODULE, CALM):
         service.modules.publish(OPERATOR, json.dumps(form).encode())
     flow = service.dataflows.submit(ANN, json.dumps(PIPELINE).encode()).id
-    page = page_for(console_service.keys["ann"], f"#/dataflows/{flow}")
+    page = page_for(console_service.keys["ann"], f"#/dataflows/{flow}?tab=places")
     places = page.get_by_role("region", name="Places and their modules").get_by_role("row")
     expect(places.filter(has_text="cut@1")).to_have_count(1)
     expect(places.filter(has_text="nothing")).to_have_count(1)

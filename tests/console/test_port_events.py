@@ -44,8 +44,12 @@ def host(console_service: ConsoleService) -> Iterator[Host]:
 
 def opened(console_service: ConsoleService, page_for: PageFor) -> Page:
     page = page_for(console_service.keys["ann"], f"#/dataflows/{console_service.places['running']}")
-    page.get_by_role("button", name="Events of plausible").click()
+    choose(page, "plausible")
     return page
+
+
+def choose(page: Page, task: str) -> None:
+    page.locator(f'[data-task="{task}"]').click()
 
 
 def test_the_events_of_a_task_show_at_its_ports_as_they_come(
@@ -72,7 +76,7 @@ def test_another_task_takes_the_place_of_the_first(console_service: ConsoleServi
     """And nobody looks at that one any more."""
     page = opened(console_service, page_for)
     expect(page.get_by_role("region", name="Events of plausible")).to_be_visible()
-    page.get_by_role("button", name="Events of averages").click()
+    choose(page, "averages")
     expect(page.get_by_role("region", name="Events of averages")).to_contain_text("Waiting")
     expect(page.get_by_role("region", name="Events of plausible")).to_have_count(0)
 
@@ -80,5 +84,5 @@ def test_another_task_takes_the_place_of_the_first(console_service: ConsoleServi
 def test_why_there_is_nothing_to_see_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
     """As when too many tasks are looked at already."""
     page = page_for(console_service.keys["poor"], f"#/dataflows/{console_service.places['poors']}")
-    page.get_by_role("button", name="Events of averages").click()
+    choose(page, "averages")
     expect(page.get_by_role("alert").filter(has_text="looks at 8 tasks")).to_be_visible()

@@ -56,7 +56,8 @@ def opened(service: ConsoleService, page_for: PageFor, dataflow: str, who: str =
 
 def change(page: Page, task: str) -> Locator:
     """The form of a task's change, which is begun if need be."""
-    page.get_by_role("button", name=f"Reconfigure {task}", exact=True).click()
+    page.locator(f"[data-task={task}]").click()
+    page.get_by_role("button", name=f"Change {task}", exact=True).click()
     found = page.locator("details.change").filter(has=page.get_by_role("heading", name=task, exact=True))
     expect(found).to_be_visible()
     return found
@@ -152,7 +153,7 @@ def test_a_change_is_taken_back(console_service: ConsoleService, page_for: PageF
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("alert").filter(has_text="Nothing is changed yet")).to_be_visible()
     page.get_by_role("button", name="Revert the change of average").click()
-    expect(page.get_by_role("button", name="Reconfigure average", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Change average", exact=True)).to_be_focused()
     expect(page.get_by_role("form", name="Changes")).to_be_hidden()
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.contents import answer_with, jobs_of, metered, running
+from tests.console.contents import answer_with, at_work, jobs_of, metered, running
 
 pytestmark = pytest.mark.chromium
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,21 +49,29 @@ def compose(page: Page) -> None:
     page.locator("[data-task=average]").click()
 
 
-def reconfiguration(page: Page) -> None:
+def dataflow(page: Page) -> None:
     page.goto("/#/dataflows")
     page.get_by_role("link", name="averages of plausible temperatures").first.click()
+    page.locator("[data-task=average]").click()
+    expect(page.get_by_text("Emits the mean of a field")).to_be_visible()
+
+
+def reconfiguration(page: Page) -> None:
+    dataflow(page)
     for task, field, value in (("plausible", "max", "50"), ("average", "window", "20")):
-        page.get_by_role("button", name=f"Reconfigure {task}", exact=True).click()
+        page.locator(f"[data-task={task}]").click()
+        page.get_by_role("button", name=f"Change {task}", exact=True).click()
         form = page.locator("details.change", has_text=task).last
         form.get_by_label(field, exact=True).fill(value)
     page.locator("details.change summary", has_text="plausible").click()
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("region", name="Preview")).to_be_visible()
-    page.get_by_role("heading", name="Changes").evaluate("(at) => at.scrollIntoView()")
+    page.get_by_role("heading", name="Changes", exact=True).evaluate("(at) => at.scrollIntoView()")
 
 
 SHOWN: dict[str, Callable[[Page], None]] = {
     "compose": compose,
+    "dataflow": dataflow,
     "graph": graph,
     "overview": overview,
     "reconfiguration": reconfiguration,
@@ -74,6 +82,7 @@ SHOWN: dict[str, Callable[[Page], None]] = {
 @pytest.fixture(scope="module", autouse=True)
 def _metered(console_service: ConsoleService) -> None:
     metered(console_service)
+    at_work(console_service, console_service.places["running"])
 
 
 @pytest.mark.parametrize("look", ["light", "dark"])

@@ -87,6 +87,25 @@ REMOVAL = {
     "goes_on": 1,
     "streams": [{"task": "a", "instance": 7, "port": "out"}],
 }
+FIGURES = {
+    "dataflow": "d1",
+    "tasks": [
+        {
+            "id": "a",
+            "state": "running",
+            "reason": "",
+            "since": "2026-01-02T03:00:00Z",
+            "others": 3,
+            "events_in_per_second": 43.5,
+            "events_out_per_second": 41.0,
+            "events_dead_per_second": 0.0,
+            "events_dead": 2,
+            "cores": 0.012,
+            "lag_events": 5,
+            "state_bytes": 48120,
+        }
+    ],
+}
 EXPLAINED = {
     "reused": [REUSED | {"instance": 0}],
     "started": ["b"],

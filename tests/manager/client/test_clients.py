@@ -42,6 +42,7 @@ from tests.manager.client.samples import (
     DEFRAGMENTATION_PREVIEW,
     DETAIL,
     EXPLAINED,
+    FIGURES,
     FRAGMENTATION,
     HOST,
     IMAGE,
@@ -123,6 +124,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
+    ("dataflow_tasks", ("d1",), "GET", "/v1/dataflows/d1/tasks", None, FIGURES),
     ("preview_removal", ("d1",), "GET", "/v1/dataflows/d1/removal", None, REMOVAL),
     (
         "reconfigure",

@@ -251,6 +251,11 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "dataflow_tasks": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/tasks"),
+        own={"not-found": _ask("bob", "/v1/dataflows/{running}/tasks")},
+        waits=True,
+    ),
     "watch": Route(
         well=_ask("ann", "/v1/dataflows/{running}/outputs/averages/events"),
         own={

@@ -20,6 +20,7 @@ from manager.answers.dataflows import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    DataflowTasksAnswer,
     ExplainAnswer,
     RemovalAnswer,
     Saving,
@@ -27,6 +28,8 @@ from manager.answers.dataflows import (
     Stop,
     SubmitAnswer,
     TaskAnswer,
+    TaskFiguresAnswer,
+    TaskState,
 )
 from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
 from manager.answers.jobs import (
@@ -399,6 +402,14 @@ class _FakeDataflows(Dataflows):
 
     def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
         return RemovalAnswer(dataflow=dataflow, stops=self._fake.own(caller, dataflow).tasks, goes_on=0, streams=())
+
+    def tasks(self, caller: Caller, dataflow: str) -> DataflowTasksAnswer:
+        since = datetime(2026, 1, 2, tzinfo=UTC)
+        tasks = (
+            TaskFiguresAnswer(id=task.id, state=TaskState.RUNNING, since=since, others=0)
+            for task in self._fake.own(caller, dataflow).tasks
+        )
+        return DataflowTasksAnswer(dataflow=dataflow, tasks=tuple(tasks))
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         found = self._fake.own(caller, dataflow)

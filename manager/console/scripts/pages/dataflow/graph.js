@@ -1,7 +1,6 @@
-/** The tasks of a dataflow, as a drawing and as a table. */
+/** The drawing of a dataflow whose tasks are to change. */
 
-import { badge, element, named, svg, table } from "../../dom.js";
-import { time } from "../../format.js";
+import { element, svg } from "../../dom.js";
 import { layered, routeOf } from "../../graph/layers.js";
 
 const WIDTH = 190;
@@ -27,37 +26,12 @@ export function graph({ tasks, document: written }, marks = new Map()) {
     tasks.map((task) => node(task, drawn.at.get(task.id), marks.get(task.id) ?? {}))));
 }
 
-/** The table of a dataflow's tasks, with an `action(task)` for each if there is one, and a way to `look(task)` at events. */
-export function taskTable(tasks, action = null, look = null) {
-  return table([
-    { title: "Task", cell: (task) => named(task.id) },
-    { title: "Type", cell: (task) => element("code", {}, task.type) },
-    { title: "Instance", number: true, cell: (task) => String(task.instance) },
-    { title: "Status", cell: how },
-    ...(action === null ? [] : [{ title: "Change", cell: action }]),
-    ...(look === null ? [] : [{ title: "Live", cell: lookAt }]),
-  ], tasks, { caption: "Its tasks" });
-
-  function lookAt(task) {
-    return element("button", {
-      class: "button small", type: "button", "aria-label": `Events of ${task.id}`, on: { click: () => look(task) },
-    }, "Events");
-  }
-}
-
 /** The status of a task in a word. */
 function wordOf(task) {
   if (task.failed) {
     return "failed";
   }
   return task.reused ? "reused" : "started";
-}
-
-function how(task) {
-  const word = wordOf(task);
-  const more = task.failed || (task.since ? `running since ${time(task.since)} or earlier, with its state` : "");
-  return element("div", { class: more ? "wide" : null },
-    badge(word), more ? element("div", { class: "faint" }, more) : null);
 }
 
 function streamsOf({ streams = [] }) {

@@ -5,7 +5,6 @@ import { element, problem, replace } from "../../dom.js";
 import { taskChanges } from "./reconfiguration/changes.js";
 import { scopeOf } from "./reconfiguration/preview.js";
 import { placed } from "./reconfiguration/problems.js";
-import { taskTypes } from "./reconfiguration/task-types.js";
 import { watch } from "./reconfiguration/watch.js";
 
 const NOTHING = "Nothing is changed yet. Edit a config or choose another type.";
@@ -13,13 +12,14 @@ const IMPOSSIBLE = "These changes are not possible. Each problem is shown at its
 
 /**
  * The changes of a dataflow with their preview, and its reconfigurations.
- * @returns {{update, look, node, past, action}} `action(task)` is the button that changes a task
+ * @param {object} about that of the page; `types` are those of `taskTypes`, `begun()` is called when a change begins, and
+ *   `takenBack(id)` when the change of a task is reverted
+ * @returns {{update, look, node, past, action, items}} `action(task)` is the button that changes a task
  */
-export function reconfiguration({ path, isOperator, signal, say, changed }) {
+export function reconfiguration({ path, isOperator, signal, say, changed, types, begun, takenBack }) {
   const route = `${path}/reconfigurations`;
-  const types = taskTypes(signal);
   const [result, wrong] = [element("div", {}), element("div", {})];
-  const changes = taskChanges(types, isOperator, { edited, preview, takenBack, failed });
+  const changes = taskChanges(types, isOperator, { edited, preview, takenBack: reverted, failed });
   const watching = watch(route, { signal, say }, { undo, cancel, failed, ended: changed });
   let current = null;
   let edits = 0;
@@ -31,14 +31,15 @@ export function reconfiguration({ path, isOperator, signal, say, changed }) {
     replace(result);
   }
 
-  function takenBack(id) {
+  function reverted(id) {
     say(`The change of ${id} is reverted.`);
-    document.querySelector(`button[data-reconfigures="${CSS.escape(id)}"]`)?.focus();
+    takenBack(id);
   }
 
   function open(id) {
     return tried(async function add() {
       await changes.begin(id, current.document);
+      begun();
       changes.focus(id);
     });
   }
@@ -157,13 +158,12 @@ export function reconfiguration({ path, isOperator, signal, say, changed }) {
 
   function action({ id }) {
     return element("button", {
-      class: "button small", type: "button", dataset: { reconfigures: id }, "aria-label": `Reconfigure ${id}`,
-      on: { click: () => open(id) },
-    }, "Reconfigure…");
+      class: "button", type: "button", dataset: { changes: id }, "aria-label": `Change ${id}`, on: { click: () => open(id) },
+    }, "Change…");
   }
 
   return {
-    update, look: watching.look, action,
+    update, look: watching.look, action, items: watching.items,
     node: [watching.now, changes.node, wrong, result],
     past: element("section", {}, element("h2", {}, "Reconfigurations"), watching.list),
   };

@@ -16,7 +16,7 @@ const MOST = 20;
  */
 export function watch(route, { signal, say }, on) {
   const [now, list] = [element("div", {}), element("div", {})];
-  const state = { dataflow: "", newest: null, shown: "", isFollowed: false };
+  const state = { dataflow: "", newest: null, shown: "", items: [], isFollowed: false };
 
   function show(newest) {
     if (newest.id !== state.newest?.id || newest.state !== state.newest.state) {
@@ -36,6 +36,7 @@ export function watch(route, { signal, say }, on) {
       return;
     }
     state.shown = read;
+    state.items = page.items;
     refresh(list, history(page, state.dataflow, on.undo));
     const [newest] = page.items;
     // An old one is only listed.
@@ -68,5 +69,5 @@ export function watch(route, { signal, say }, on) {
     state.dataflow = id;
   }
 
-  return { now, list, show, look, update };
+  return { now, list, show, look, update, items: () => state.items };
 }

@@ -1,0 +1,134 @@
+/** The panel of the task that was chosen in the graph: what it is, its figures, its changes, and the newest events. */
+
+import { badge, element, named, prose, replace } from "../../dom.js";
+import { cores, count, hour, time } from "../../format.js";
+import { perSecond } from "../../graph/figures.js";
+import { refresh } from "../../refresh.js";
+import { sharedWith, sizeOf } from "./task-words.js";
+
+/**
+ * The panel.
+ * @param {object} types those of `taskTypes`
+ * @param {object} on `action(task)` is the button that changes a task, `events(id)` its live events, and `left()` is called
+ *   when the panel is closed
+ * @returns {{node, show, update, focus}} `show(id)` shows another task, or closes the panel for null
+ */
+export function taskPanel(types, on) {
+  const heading = element("h2", { id: "chosen-task", tabindex: "-1" });
+  const places = Object.fromEntries(["kind", "state", "figures", "config", "past", "change"].map((name) => [name, element("div", {})]));
+  const eventsPlace = element("div", { class: "flow-port-events" });
+  const node = element("section", { class: "card flow-panel", hidden: true, "aria-labelledby": heading.id, on: { keydown: key } },
+    element("div", { class: "flow-panel-head" }, heading,
+      element("button", { class: "button small", type: "button", "aria-label": "Close the task", on: { click: on.left } }, "Close")),
+    places.kind, places.state, places.figures, places.change, places.config, eventsPlace, places.past);
+  let chosen = null;
+  let written = new Map();
+  let events = null;
+
+  function key(event) {
+    // Escape in a field belongs to the field.
+    if (event.key === "Escape" && !event.target.closest("input, select, textarea")) {
+      on.left();
+    }
+  }
+
+  function show(id) {
+    chosen = id;
+    written = new Map();
+    events?.close();
+    events = null;
+    replace(eventsPlace);
+    node.hidden = id === null;
+    replace(heading, id === null ? null : named(id));
+  }
+
+  /** Make a part anew if its data has changed. */
+  function part(name, data, made) {
+    const text = JSON.stringify(data);
+    if (written.get(name) !== text) {
+      written.set(name, text);
+      refresh(places[name], made(data));
+    }
+  }
+
+  /** Bring it up to date with the dataflow, the figures by task, and the reconfigurations. */
+  function update(dataflow, figures, reconfigurations, isChangeable) {
+    const task = dataflow.document.tasks.find(({ id }) => id === chosen);
+    if (chosen === null || task === undefined) {
+      return;
+    }
+    const running = dataflow.tasks.find(({ id }) => id === chosen);
+    const alike = dataflow.tasks.filter(({ id, instance }) => id !== chosen && instance === running?.instance).map(({ id }) => id);
+    const known = figures.get(chosen) ?? null;
+    part("kind", task.type, kindOf);
+    part("state", [known?.state, known?.reason], ([state, reason]) => (state ? [badge(state), reason ? ` ${reason}` : null] : null));
+    part("figures", [known, alike, running?.reused], ([numbers, others, isReused]) => figuresOf(numbers, others, isReused));
+    part("config", task.config ?? {}, configOf);
+    part("past", reconfigurations.filter((one) => touches(one, dataflow.id, chosen)), pastOf);
+    if (events === null && known !== null) {
+      events = on.events(chosen);
+      replace(eventsPlace, events.node);
+    }
+    part("change", isChangeable, (isOn) => (isOn ? on.action(task) : null));
+  }
+
+  function kindOf(type) {
+    const about = element("span", {});
+    types.find(type).then((known) => replace(about, known === null ? "This type is not installed any more." : prose(known.summary)))
+      // Without the sentence, the name of the type is still there.
+      .catch(() => replace(about));
+    return element("p", {}, element("code", {}, type), " ", about);
+  }
+
+  return { node, show, update, focus: () => heading.focus({ preventScroll: true }) };
+}
+
+function figuresOf(known, alike, isReused) {
+  if (known === null) {
+    return element("p", { class: "faint" }, "It does not run.");
+  }
+  return facts([
+    ["Events in", perSecond(known.events_in_per_second)],
+    ["Events out", perSecond(known.events_out_per_second)],
+    ["CPU", known.cores === null ? "–" : `${cores(known.cores)} cores`],
+    ["Waiting events", count(known.lag_events)],
+    ["Errors", errorsOf(known)],
+    ["Size of its state", sizeOf(known.state_bytes)],
+    // Of what ran before, tenants learn no more than the hour.
+    ["Runs since", isReused ? `the hour from ${hour(known.since)}` : time(known.since)],
+    ["Shared", sharedWith(known) || "with nobody"],
+    ...(alike.length > 0 ? [["Runs as one with", named(alike.join(", "))]] : []),
+  ]);
+}
+
+function errorsOf({ events_dead: dead, events_dead_per_second: rate }) {
+  return rate > 0 ? `${count(dead)}, now ${perSecond(rate)}` : count(dead);
+}
+
+function configOf(config) {
+  const entries = Object.entries(config);
+  return [
+    element("h3", {}, "Configuration"),
+    entries.length === 0 ? element("p", { class: "faint" }, "All defaults.")
+      : facts(entries.map(([name, value]) => [
+        element("code", {}, name), element("code", { class: "flow-value" }, typeof value === "string" ? value : JSON.stringify(value)),
+      ])),
+  ];
+}
+
+function touches({ scope }, dataflow, task) {
+  return (scope?.tasks ?? []).some((change) => change.dataflow === dataflow && change.task === task);
+}
+
+function pastOf(reconfigurations) {
+  return [
+    element("h3", {}, "Its changes"),
+    reconfigurations.length === 0 ? element("p", { class: "faint" }, "It was not changed while it ran.")
+      : element("ul", { class: "plain" }, reconfigurations.map((one) => element("li", {},
+        badge(one.state), ` ${one.id}, ${time(one.begun)}, by `, named(one.who)))),
+  ];
+}
+
+function facts(pairs) {
+  return element("dl", { class: "facts" }, pairs.map(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
+}
