@@ -126,7 +126,7 @@ def dataflow(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> D
 
 
 @router.get("/dataflows/{id}/tasks", **documented(NotFound, StateNotReady))
-def dataflow_tasks(service: TheService, caller: TheCaller, dataflow: ById) -> DataflowTasksAnswer:
+def dataflow_tasks(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> DataflowTasksAnswer:
     """Show what is measured of a dataflow's tasks: rates, load, errors, state, and how many others share each."""
     return service.dataflows.tasks(caller, dataflow)
 
