@@ -48,6 +48,7 @@ _PANELS = {
         "adapt": "manager.adaptation.commands:app",
         "list": "manager.dataflows.commands:list_dataflows",
         "show": "manager.dataflows.commands:show",
+        "history": "manager.series.commands:history",
         "explain": "manager.dataflows.commands:explain",
         "try": "manager.trials.commands:try_document",
         "send": "manager.sources.file_sender:send",

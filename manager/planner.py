@@ -131,7 +131,7 @@ class Planner:
         for parent, port in sorted(entering):
             task = self.running.tasks[parent]
             if task.inputs:
-                yield Ingress(stream=f"bridge/{parent}:{port}", instance=parent, port=port, supply=Bridged())
+                yield Ingress(stream=bridge_stream(parent, port), instance=parent, port=port, supply=Bridged())
             else:
                 stream, supply = self.supply(task.config["source"])
                 # Its schema may be another one by now. What runs goes on by the one that it was submitted with.
@@ -173,3 +173,12 @@ def public_id(dataflow: str) -> str:
     ('d-1', 'd-1')
     """
     return dataflow.partition("~")[0]
+
+
+def bridge_stream(instance: int, port: str) -> str:
+    """The name that a job gives the stream of a bridge.
+
+    >>> bridge_stream(7, "out")
+    'bridge/7:out'
+    """
+    return f"bridge/{instance}:{port}"

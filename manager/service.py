@@ -19,6 +19,7 @@ from manager.pipelines.modules import Modules, Wheels
 from manager.pipelines.use_cases import Pipelines
 from manager.reconfigurations.use_cases import Reconfigurations
 from manager.savings.use_cases import Bills, Savings
+from manager.series.use_cases import Histories
 from manager.sources.use_cases import SourceEvents, Sources
 from manager.sources.webhooks import Webhooks
 from manager.tenants.secrets import Secrets
@@ -38,6 +39,7 @@ class Service:
     dataflows: Dataflows
     dead_letters: DeadLetters
     defragmentation: Defragmentation
+    histories: Histories
     images: Images
     machines: Machines
     metrics: Metrics

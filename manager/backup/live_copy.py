@@ -33,6 +33,7 @@ from engine.records.files import DAMAGE, Header, damage_named, shard_path
 from engine.records.job_folder import JobFolder, spool_folder
 from engine.records.store import RecordStore
 from manager.backup.archive import BackupRefused
+from manager.planner import bridge_stream
 
 _TRIES = 5
 """Attempts to copy a job or a spool that changes too fast."""
@@ -253,7 +254,7 @@ def _copy(root: Path, into: Path, *, with_spools: bool) -> None:
     copy_of_job, copy_of_spool = (_copy_with_batch, _copy_with_events) if with_spools else (_copy_finished, _copy_mark)
     for folder, plan in _downstream_first([JobFolder(path) for path in entries_of(root / "jobs") if path.is_dir()]):
         forwards = plan.forwards if plan is not None else ()
-        streams = {f"bridge/{forward.instance}:{forward.port}": forward.origin for forward in forwards}
+        streams = {bridge_stream(forward.instance, forward.port): forward.origin for forward in forwards}
         between = {
             name: origin for stream, origin in streams.items() if (name := spool_folder(root, stream).name) in spools
         }

@@ -135,6 +135,7 @@ class _Methods:
     explain_placement = _Sends(requests.explain_placement)
     export_placement = _Sends(requests.export_placement)
     check_placement_plan = _Sends(requests.check_placement_plan)
+    history = _Sends(requests.history)
     savings = _Sends(requests.savings)
     savings_series = _Sends(requests.savings_series)
     bill = _Sends(requests.bill)

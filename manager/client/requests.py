@@ -43,6 +43,7 @@ from manager.answers.overview import OperationAnswer, OperationKind, OverviewAns
 from manager.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from manager.answers.series import HistoryAnswer, HistoryRange
 from manager.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
@@ -391,6 +392,13 @@ def export_placement(dataflow: str) -> Request[PlacementPddlAnswer]:
 def check_placement_plan(dataflow: str, form: PlacementPlanForm) -> Request[PlacementPlanAnswer]:
     """What a planner's plan for that problem makes of the dataflow; nothing is moved. Operators only."""
     return request("POST", PlacementPlanAnswer, "dataflows", dataflow, "placement", "plan", body=form)
+
+
+def history(
+    dataflow: str, *, reach: HistoryRange = HistoryRange.HOUR, since: datetime | None = None
+) -> Request[HistoryAnswer]:
+    """What a dataflow did over time, as far back as a range reaches, or since a time."""
+    return get(HistoryAnswer, "dataflows", dataflow, "series", range=reach if since is None else None, since=since)
 
 
 def savings(

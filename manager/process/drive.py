@@ -32,6 +32,7 @@ from manager.problem import StateNotReady
 from manager.process.broker_and_host import BrokerAndHost, CommonSender
 from manager.reconciler import Reconciler
 from manager.savings.meter import Meter
+from manager.series.writer import SeriesWriter
 from manager.settings import Settings
 from manager.sources.events import EventSender
 from manager.store.database import Store
@@ -70,7 +71,7 @@ def watches_of(
 def looks_of(
     tools: Tools, adapter: Adapter, supply: MachineSupply, sight: Callable[[], Sight], settings: Settings
 ) -> tuple[RegularLooks, ...]:
-    """The looks with threads of their own, because to start or stop a machine may take long."""
+    """The looks with threads of their own, because to start a machine may take long, and to count all dataflows."""
     scaler = Scaler(
         tools,
         sight,
@@ -79,9 +80,15 @@ def looks_of(
         most=settings.added_machines,
         settled_after=settings.settled_after,
     )
+    series = SeriesWriter(tools)
+    writing = ManagerWatch(series.look, "series of dataflows have gaps")
     adapting = ManagerWatch(adapter.look, "dynamic dataflows stay as they are")
     scaling = ManagerWatch(scaler.look, "no machine is added or removed")
-    return RegularLooks(adapting, every=1.0, at_end=adapter.stop), RegularLooks(scaling, every=2.0)
+    return (
+        RegularLooks(adapting, every=1.0, at_end=adapter.stop),
+        RegularLooks(scaling, every=2.0),
+        RegularLooks(writing, every=1.0, at_end=series.end),
+    )
 
 
 def supply_of(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:

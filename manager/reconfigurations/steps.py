@@ -18,7 +18,7 @@ from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import Draft, write_down, write_plans
 from manager.kernel.state import CommittedState, reconfiguration_of
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn, turned
-from manager.planner import Planner, public_id
+from manager.planner import Planner, bridge_stream, public_id
 from manager.problem import Conflict
 from manager.reconfigurations.decision import ReconfigurationDecision, decide_reconfiguration
 from manager.reconfigurations.request import AskedReconfiguration
@@ -247,7 +247,7 @@ def _plans(  # noqa: PLR0913, PLR0917 - what switches, how, and by which planner
     for job in sorted(jobs):
         before, made, switch = state.plans[job], draft.next_plan(planner, job), decided.switches.jobs[job]
         announced = tuple(sorted(Port(*end) for end in switch.announces))
-        awaited = [f"bridge/{end.instance}:{end.port}" for end in switch.awaits]
+        awaited = [bridge_stream(end.instance, end.port) for end in switch.awaits]
         awaited += [streams[source] for source in switch.sources]
         # A stream that nobody reads any more carries the marker too.
         ending = set(announced) - {sent.origin for sent in made.forwards}

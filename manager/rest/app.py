@@ -38,6 +38,7 @@ from manager.rest.metrics import RequestCounts
 from manager.rest.openapi import describe, parameters
 from manager.rest.problems import RequestLog, answer_troubles
 from manager.savings import routes as savings
+from manager.series import routes as series
 from manager.service import Service
 from manager.sources import routes as sources
 from manager.tenants import routes as tenants
@@ -126,7 +127,7 @@ def _form(content: bytes) -> _FileForm:
 
 _WITH_ROUTERS = (
     *(overview, dataflows, trials, adaptation, reconfigurations, sources, pipelines),
-    *(tenants, jobs, moves, savings, outputs, streams),
+    *(tenants, jobs, moves, savings, series, outputs, streams),
 )
 ROUTERS = (
     *(router for module in _WITH_ROUTERS for router in vars(module).values() if isinstance(router, APIRouter)),

@@ -100,7 +100,7 @@ def growth(before: Counters, after: Counters) -> CounterGrowth:
         cpu[BROKER] = 0
     batches: dict[str, int] = {}
     for job, last in after.jobs.items():
-        base = _base(before.jobs.get(job), last, since=after.since)
+        base = growth_base(before.jobs.get(job), last, since=after.since)
         if base is None:
             continue
         batches[job] = max(0, last.batch - base.batch)
@@ -133,7 +133,7 @@ def _parts(before: Mapping[str, float] | None, after: Mapping[str, float]) -> di
     return dict(grown)
 
 
-def _base(before: Measured | None, last: Measured, *, since: float) -> Measured | None:
+def growth_base(before: Measured | None, last: Measured, *, since: float) -> Measured | None:
     """Return the counters from which a job's growth counts; None if they are not known."""
     if before is not None:
         # After a restart, batch numbers continue; all other counters start again.

@@ -125,15 +125,7 @@ class Meter:
         done, self._splits = self._splits, CostSplit()
         if not done.seconds:
             return
-        paid, (low, high) = self._chooser.paid()
-        price = Price(
-            batch=paid.batch,
-            batch_low=low,
-            batch_high=high,
-            bridge=paid.bridge,
-            paused=paid.paused,
-            pace=self._committer.ground.pace,
-        )
+        price = present_price(self._chooser, self._committer.ground.pace)
         self._unwritten = [*self._unwritten, Minute(at=self._open, settled=settle(done, price))][-_MOST_UNWRITTEN:]
 
     def _write(self) -> None:
@@ -142,6 +134,12 @@ class Meter:
                 if not write(session, self._committer.name, self._unwritten):
                     log.info("another manager leads, and meters from now on")
             self._unwritten = []
+
+
+def present_price(chooser: Chooser, pace: float) -> Price:
+    """Return the prices as they are known now, for jobs of a pace."""
+    paid, (low, high) = chooser.paid()
+    return Price(batch=paid.batch, batch_low=low, batch_high=high, bridge=paid.bridge, paused=paid.paused, pace=pace)
 
 
 def broker_cpu(keeper: int | None, folder: str) -> BrokerCpu | None:

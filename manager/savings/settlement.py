@@ -386,7 +386,7 @@ class MeteredShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(MeteredShare):
-    """The share of a dataflow; made by `settle`."""
+    """The share of a dataflow; made by `shares_of`."""
 
     tenant: str
 
@@ -437,15 +437,25 @@ class Settlement(Whole):
     """The shares of all dataflows that took CPU, or would have alone."""
 
 
-def settle(split: CostSplit, price: Price) -> Settlement:
-    """Settle a time."""
-    likely = fit(split, price, price.batch)
-    extremes = [fit(split, price, batch) for batch in (price.batch_low, price.batch_high)]
-    shares = {
+def shares_of(split: CostSplit, price: Price) -> dict[str, Share]:
+    """Return the shares of all dataflows that took CPU, or would have alone."""
+    likely, *extremes = _fitted(split, price)
+    return {
         dataflow: share
         for dataflow, taken in split.dataflows.items()
         if (share := _share(split.tenants[dataflow], taken, likely, extremes)).cpu or share.alone.high
     }
+
+
+def _fitted(split: CostSplit, price: Price) -> list[FittedPrices]:
+    """The prices by the likely cost of a batch, and by its bounds."""
+    return [fit(split, price, batch) for batch in (price.batch, price.batch_low, price.batch_high)]
+
+
+def settle(split: CostSplit, price: Price) -> Settlement:
+    """Settle a time."""
+    likely, *extremes = _fitted(split, price)
+    shares = shares_of(split, price)
     return Settlement(
         seconds=split.seconds,
         cpu=split.cpu,

@@ -452,6 +452,32 @@ class MeteredTenantRow(SQLModel, table=True):
     """The sums for each dataflow, in one row, since rows of their own would be most of all that is written."""
 
 
+class SeriesRow(SQLModel, table=True):
+    """The figures of a dataflow in one step of time, as in `manager.series.figures`.
+
+    The newest steps come last in the key, so that what is written together lies together.
+    """
+
+    __tablename__ = "series"
+    # The key is all that rows are found by, and most of a row.
+    __table_args__ = {"sqlite_with_rowid": False}
+    step: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    """The seconds of the step."""
+    at: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    """The beginning of the step."""
+    dataflow: str = Field(primary_key=True)
+    seconds: float
+    """The part of the step that is known, which may begin before it."""
+    events_in: int = Field(sa_column=Column(BigInteger, nullable=False))
+    events_out: int = Field(sa_column=Column(BigInteger, nullable=False))
+    dead: int = Field(sa_column=Column(BigInteger, nullable=False))
+    waiting: int = Field(sa_column=Column(BigInteger, nullable=False))
+    latency_p50: float | None = None
+    latency_p99: float | None = None
+    cores: float | None = None
+    alone: float | None = None
+
+
 class CarriageRow(SQLModel, table=True):
     """Who carries a host, who gets its files, and who has them; see `ring.fleet.Carriage`."""
 

@@ -141,14 +141,15 @@ def test_scripts_import_existing_files(path: Path) -> None:
         assert (path.parent / name).resolve().is_file(), name
 
 
-def test_what_comes_from_npm_is_what_was_bundled() -> None:
+@pytest.mark.parametrize("name", ["codemirror", "uplot"])
+def test_what_comes_from_npm_is_what_was_bundled(name: str) -> None:
     """In the versions of the lock, with the licence of each package; `make console` makes all of it anew."""
-    bundled = json.loads((VENDOR / "codemirror.json").read_text())
-    assert bundled["sha256"] == sha256((VENDOR / "codemirror.js").read_bytes()).hexdigest()
+    bundled = json.loads((VENDOR / f"{name}.json").read_text())
+    assert bundled["sha256"] == sha256((VENDOR / f"{name}.js").read_bytes()).hexdigest()
     locked = json.loads((VENDOR / "package-lock.json").read_text())["packages"]
-    assert bundled["versions"] == {name: locked[f"node_modules/{name}"]["version"] for name in bundled["versions"]}
-    licences = (VENDOR / "codemirror-licences.txt").read_text()
-    assert [] == [name for name, version in bundled["versions"].items() if f"{name} {version}\n" not in licences]
+    assert bundled["versions"] == {one: locked[f"node_modules/{one}"]["version"] for one in bundled["versions"]}
+    licences = (VENDOR / f"{name}-licences.txt").read_text()
+    assert [] == [one for one, version in bundled["versions"].items() if f"{one} {version}\n" not in licences]
     assert licences.count("Permission is hereby granted") == len(bundled["versions"])
 
 

@@ -452,6 +452,21 @@ OVERVIEW = {
         "lag_seconds": 0.5,
     },
 }
+HISTORY: dict[str, Any] = {
+    "dataflow": "d1",
+    "since": AT,
+    "until": "2026-01-02T03:04:35Z",
+    "step": 15,
+    "events_in_per_second": [2.5, None],
+    "events_out_per_second": [1.0, None],
+    "latency_seconds_p50": [0.05, None],
+    "latency_seconds_p99": [0.2, None],
+    "waiting": [3, None],
+    "dead_letters": [0, None],
+    "cores": [0.1, None],
+    "cores_alone": [0.3, None],
+    "latency_bound": None,
+}
 SERIES = {
     "since": AT,
     "until": "2026-01-02T04:04:00Z",

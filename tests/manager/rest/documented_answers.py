@@ -623,6 +623,10 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "dataflow_history": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/series?range=15m"),
+        own={"not-found": _ask("bob", "/v1/dataflows/{running}/series")},
+    ),
     "savings": Route(
         well=_ask("ann", "/v1/reports/savings"),
         own={"not-found": _ask("ann", "/v1/reports/savings?tenant=bob")},

@@ -52,6 +52,7 @@ from manager.answers.jobs import (
 from manager.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
 from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from manager.answers.series import HistoryAnswer, HistoryRange
 from manager.answers.sources import (
     ProposalAnswer,
     ProposalForm,
@@ -103,6 +104,7 @@ from manager.problem import (
 from manager.reconfigurations.use_cases import Reconfigurations
 from manager.rest.examples import example
 from manager.savings.use_cases import Bills, Savings
+from manager.series.use_cases import Histories
 from manager.service import Service
 from manager.sources.use_cases import SourceEvents, Sources
 from manager.sources.webhooks import Webhooks
@@ -145,6 +147,7 @@ class FakeService:
             dataflows=_FakeDataflows(self),
             dead_letters=_FakeDeadLetters(self),
             defragmentation=_FakeDefragmentation(self),
+            histories=_FakeHistories(self),
             images=_FakeImages(self),
             placements=_FakePlacements(self),
             port_events=_FakePortEvents(self),
@@ -700,6 +703,22 @@ class _FakeSavings(Savings):
             raise NotFound("tenant", tenant or "")
         answer = example(SeriesAnswer).model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return answer if step is None else answer.model_copy(update={"step": step})
+
+
+class _FakeHistories(Histories):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def history(
+        self,
+        caller: Caller,
+        dataflow: str,
+        *,
+        reach: HistoryRange = HistoryRange.HOUR,  # noqa: ARG002 - as the service has it
+        since: datetime | None = None,
+    ) -> HistoryAnswer:
+        found = {"dataflow": self._fake.own(caller, dataflow).id}
+        return example(HistoryAnswer).model_copy(update=found if since is None else found | {"since": since})
 
 
 class _FakeSecrets(Secrets):

@@ -11,6 +11,7 @@ import { costs } from "./dataflow/costs.js";
 import { deadLetters } from "./dataflow/dead-letters.js";
 import { health } from "./dataflow/health.js";
 import { liveGraph } from "./dataflow/live-graph.js";
+import { history } from "./dataflow/history.js";
 import { operations } from "./dataflow/operations.js";
 import { outputs } from "./dataflow/outputs.js";
 import { pipeline } from "./dataflow/pipeline.js";
@@ -41,12 +42,11 @@ export async function show(main, { parameters, session, signal, say }) {
     tasks: element("div", {}),
     document: element("pre", { tabindex: "0", "aria-label": "The document" }),
   };
-  /** Where the charts of the past stand. */
-  const historyPlace = element("div", { class: "flow-history" });
   const state = { dataflow: first, figures: figuresBy(measured) };
   const types = taskTypes(signal);
   const change = reconfiguration({ ...about, types, changed: look, begun: () => parts.open("changes"), takenBack });
   const graph = liveGraph(choose);
+  const charts = history(about);
   const panel = taskPanel(types, { action: change.action, events: (task) => portEvents({ path, task, signal }), left });
   const planned = pipeline({ ...about, changed: look });
   const sections = {
@@ -88,7 +88,7 @@ export async function show(main, { parameters, session, signal, say }) {
     update(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
     graph.show(dataflow.document, figures);
     parts.update(dataflow);
-    for (const section of [change, planned, ...Object.values(sections), ...actions]) {
+    for (const section of [change, charts, planned, ...Object.values(sections), ...actions]) {
       section.update(dataflow);
     }
     updatePanel();
@@ -102,7 +102,7 @@ export async function show(main, { parameters, session, signal, say }) {
     const [dataflow, tasks] = await Promise.all([api.get(path, { signal }), api.get(`${path}/tasks`, { signal })]);
     Object.assign(state, { dataflow, figures: figuresBy(tasks) });
     updateAll();
-    await Promise.all([change.look(), sections[parts.current()]?.look?.()]);
+    await Promise.all([change.look(), charts.look(), sections[parts.current()]?.look?.()]);
     updatePanel();
   }
 
@@ -143,7 +143,7 @@ export async function show(main, { parameters, session, signal, say }) {
     places.head, places.health, places.facts,
     element("div", { class: "toolbar" }, actions.map((action) => action.buttons)),
     actions.map((action) => action.node),
-    element("div", { class: "flow-beside" }, graph.node, panel.node), historyPlace, parts.node);
+    element("div", { class: "flow-beside" }, graph.node, panel.node), charts.node, parts.node);
   updateAll();
   await every(PACE, look, signal);
 }

@@ -1,9 +1,9 @@
 /** Savings: measured cores and those of separate execution, over time and by tenant. */
 
 import { api } from "../api.js";
-import { chart } from "../chart.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { cores, percent, price, seconds, time } from "../format.js";
+import { linePlot } from "../line-plot.js";
 import { refresh } from "../refresh.js";
 import { every } from "../live-updates.js";
 import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
@@ -164,7 +164,10 @@ function pictured(series, signal) {
     return element("p", { class: "empty" }, "Nothing was metered in this interval.");
   }
   const times = series.points.map((point) => new Date(point.at));
-  return chart({ label: "Cores over time", times, lines, format: cores, signal });
+  const shown = lines.map(({ low, ...line }) => ({ ...line, hasBounds: low !== undefined }));
+  const plot = linePlot({ label: "Cores over time", lines: shown, format: cores, unknown: "not metered", signal });
+  plot.update(times, lines);
+  return plot.node;
 }
 
 function numbered(series) {

@@ -1,0 +1,1 @@
+"""Series: what dataflows did over time, kept in steps that become longer as they become older, within bounds."""
