@@ -55,7 +55,7 @@ class MessageConnector(Connector):
         return self.format
 
 
-_BROKER = re.compile(r"mqtts?://(\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?")
+_BROKER = re.compile(r"(?P<place>mqtts?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+))(?::(?P<port>[0-9]{1,5}))?/?")
 _PORTS = range(1, 65_536)
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 
@@ -104,6 +104,28 @@ class MqttConnector(MessageConnector):
         if self.ca and not (self.url.startswith("mqtts:") and _CERTIFICATE in self.ca):
             return "`ca` holds certificates in PEM, for a URL with mqtts://; correct one of them, or leave `ca` out"
         return ""
+
+    def shared(self, messages: MessageFormat) -> "MqttConnector | None":
+        """The connector that takes for all sources that have an equal one here; None if this one needs its own.
+
+        It has the same broker and topics, written in one way. It has no format, because sources read messages
+        themselves. The name of the host stays as it is, because operators list hosts so.
+
+        >>> [
+        ...     MqttConnector(kind="mqtt", url="mqtt://plant/", topic="{hall}/heat", **more).shared(JSON)
+        ...     for more in ({}, {"retained": True})
+        ... ]
+        [MqttConnector(kind='mqtt', url='mqtt://plant:1883', topic='+/heat'), None]
+        """
+        broker = _BROKER.fullmatch(self.url)
+        # The broker retains for each subscription, and of such formats an answer to the publisher is a part.
+        if broker is None or self.secret is not None or self.retained or messages.has_topics:
+            return None
+        port = int(broker["port"] or (8883 if self.url.startswith("mqtts:") else 1883))
+        topic = source_topic(self.topic, outside=True).filter
+        return MqttConnector(
+            kind="mqtt", url=f"{broker['place']}:{port}", topic=topic, protocol=self.protocol, ca=self.ca
+        )
 
 
 class FilesConnector(Connector):

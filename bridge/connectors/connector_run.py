@@ -136,10 +136,20 @@ class LinkState:
 class ConnectorRun:
     """A connector that fills its spool; `run` in a thread."""
 
-    def __init__(
-        self, connect: Connecting, spool: Spool, *, on_unfit: Callable[[Unfit], None], clock: Clock | None = None
+    def __init__(  # noqa: PLR0913 - a client, a spool, two listeners, a clock and waits are six things
+        self,
+        connect: Connecting,
+        spool: Spool,
+        *,
+        on_unfit: Callable[[Unfit], None],
+        on_link: Callable[[LinkState], None] = lambda _link: None,
+        clock: Clock | None = None,
+        back_off: BackOff | None = None,
     ) -> None:
+        """`on_link` is called with each new state of the connection, from the thread that runs."""
         self._connect = connect
+        self._on_link = on_link
+        self._back_off = back_off or _BACK_OFF
         self._spool = spool
         self._on_unfit = on_unfit
         self._clock = clock or SystemClock()
@@ -163,9 +173,9 @@ class ConnectorRun:
             try:
                 self._work()
             except ConnectorTrouble as trouble:
-                self.link = self.link.down(str(trouble), self._clock.now())
+                self._note(self.link.down(str(trouble), self._clock.now()))
                 self._failures += 1
-                self._stopping.wait(_BACK_OFF.after(self._failures))
+                self._stopping.wait(self._back_off.after(self._failures))
 
     def stop(self, *, for_good: bool = False) -> None:
         """Let `run` return soon; for good if nobody reads the source any more."""
@@ -179,20 +189,20 @@ class ConnectorRun:
 
     def _work(self) -> None:
         """Connect, and take until stopped."""
-        positions = {
-            name.removeprefix(_POSITION): expected.next or 0
-            for name, expected in self._spool.producers.items()
-            if name.startswith(_POSITION)
-        }
         with _its_errors():
-            client = self._connect(positions, self._spool.in_doubt)
+            client = self._connect(positions_in(self._spool), self._spool.in_doubt)
         try:
-            self.link = self.link.up(self._clock.now())
+            self._note(self.link.up(self._clock.now()))
             while not self._stopping.is_set():
                 self._stopping.wait(self._step(client))
         finally:
             with _its_errors():
                 client.close(for_good=self.leaves)
+
+    def _note(self, link: LinkState) -> None:
+        if link != self.link:
+            self.link = link
+            self._on_link(link)
 
     def _step(self, client: ConnectorClient) -> float:
         """Take what has come, if there is room; returns the seconds to wait then."""
@@ -227,6 +237,15 @@ class ConnectorRun:
         # Only now: what cannot be appended is taken again.
         for unfit in arrived.unfit:
             self._on_unfit(unfit)
+
+
+def positions_in(spool: Spool) -> dict[str, int]:
+    """The positions that a connector keeps in a spool; none if it never began."""
+    return {
+        name.removeprefix(_POSITION): expected.next or 0
+        for name, expected in spool.producers.items()
+        if name.startswith(_POSITION)
+    }
 
 
 @contextmanager

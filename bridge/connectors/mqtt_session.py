@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import paho.mqtt.client as paho
 import pyarrow as pa
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -39,21 +38,18 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
-from bridge.formats.decoders import topic_decoder
-from bridge.formats.sparkplug_decoder import Reply
+from bridge.connectors.mqtt_messages import SourceMessages
+from bridge.formats.sparkplug_decoder import Reply, TopicDecoder
 from bridge.messages import LARGEST_PACKET, PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.raw_events import Unfit, arrow_schema
 from bridge.receiver import MOST_SPOOLED
-from bridge.source_topics import FeedTopics, events_on, not_taken
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.transport.address import Address, is_unknown_user, why_refused, why_unreachable
 from bridge.transport.client_loop import ClientLoop
 from bridge.transport.mqtt_rounds import SMALLEST_WINDOW, Rounds, RoundsClient, ungrouped
 from bridge.transport.probes import is_known_in_turn
-from bridge.transport.subscriptions import note_unasked
 from dags.config import Outside
 from dags.connectors import MqttConnector
-from dags.message_formats import is_json
 from dags.source_topics import overlap, source_topic
 
 _VERSIONS = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
@@ -241,15 +237,15 @@ class _Connection(RoundsClient):
 class MqttSession:
     """The client of a `MqttConnector`; a `bridge.connectors.connector_run.ConnectorClient`."""
 
-    def __init__(self, connector: MqttConnector, assignment: ClientAssignment) -> None:
+    def __init__(
+        self, connector: MqttConnector, assignment: ClientAssignment, read: TopicDecoder | None = None
+    ) -> None:
+        """`read` makes events of messages; by default those of the source."""
         self._connector = connector
         self._version = _VERSIONS[connector.protocol]
         self._assignment = assignment
         self._topic = source_topic(connector.topic, outside=True)
-        self._topics = FeedTopics()
-        self._topics.add(self._topic.filter)
-        self._read = topic_decoder(assignment.format, assignment.schema, {})
-        """What reads messages together with their topics, if their format needs that."""
+        self._read = read or SourceMessages(connector, assignment).read
         self._replies: Sequence[Reply] = ()
         """What is to be published once what was taken last is in the spool."""
         self._route = _route(connector, assignment.outside)
@@ -483,22 +479,15 @@ class MqttSession:
         return [message for message in messages if message.token not in known] if known else messages
 
     def _arrived(self, messages: Sequence[Message], *, is_full: bool) -> TakenEvents:
-        messages, refused = self._of_topic(messages)
-        decode = self._assignment.decode
-        if self._read is not None:
-            content = self._read(messages)
-            events, unfit, self._replies = content.events, content.unfit, content.replies
-        elif self._topic.is_plain:
-            events, unfit = decode([message.payload for message in messages])
-        else:
-            read = None if is_json(self._assignment.format) else decode
-            events, unfit = events_on(self._topic, messages, self._assignment.schema, read)
+        takes_past = self._connector.retained and (self._version is MQTTProtocolVersion.MQTTv5 or not self._has_past)
+        content = self._read([message for message in messages if takes_past or not message.retained])
+        events, self._replies = content.events, content.replies
         positions = {}
         if self._connector.retained and not self._has_past and len(events):
             positions[_PAST] = 1
         return TakenEvents(
             events=events,
-            unfit=(*unfit, *refused),
+            unfit=content.unfit,
             positions=positions,
             in_doubt=self._in_doubt(),
             is_full=is_full,
@@ -506,24 +495,6 @@ class MqttSession:
 
     def _in_doubt(self) -> InDoubt | None:
         return None if self._deliveries is None else self._deliveries.kept()
-
-    def _of_topic(self, messages: Sequence[Message]) -> tuple[list[Message], list[Unfit]]:
-        """The messages that are events, and what is said of those on too many topics."""
-        takes_past = self._connector.retained and (self._version is MQTTProtocolVersion.MQTTv5 or not self._has_past)
-        events, refused = list[Message](), list[Unfit]()
-        for message in messages:
-            if message.retained and not takes_past:
-                continue
-            if message.topic not in self._topics.taken:
-                # Retained ones count too here, because they are events.
-                if self._topics.match(msgspec.structs.replace(message, retained=False)) is None:
-                    note_unasked(message.topic)
-                    continue
-                if message.topic not in self._topics.taken:
-                    refused.append(not_taken(message))
-                    continue
-            events.append(message)
-        return events, refused
 
     @cached_property
     def _nothing(self) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ mark outlives the files, so that no position is used twice.
 Only the owner, which holds the lease, appends and removes. Any process may read, and each consumer commits for itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import takewhile
@@ -181,8 +181,7 @@ class Spool:
             self._check_open()
             if not self._files:
                 return
-            passed = min(consumers(self.folder).values(), default=self.end)
-            gone = list(takewhile(lambda file: file.end <= passed, self._files))
+            gone = self._unneeded(consumers(self.folder).values())
             if gone == self._files:
                 write_mark(self.folder, Mark(self.end, self.producers, self.in_doubt), self._step)
             for file in gone:
@@ -197,6 +196,11 @@ class Spool:
         with self._using:
             self._closed = self._closed or "it was closed"
             self._lease.release()
+
+    def _unneeded(self, positions: Collection[int]) -> list[LogFile]:
+        """The oldest files, which consumers at these positions have passed."""
+        passed = min(positions, default=self.end)
+        return list(takewhile(lambda file: file.end <= passed, self._files))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -8,10 +8,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bridge.connectors.connector_run import ClientAssignment, ConnectorClient, ConnectorTrouble
+from bridge.connectors.shared_feed import FeedReader, ReadableFeed
 from bridge.formats.decoders import decoder
 from bridge.spools.deliveries import InDoubt
 from dags import Kind, Schema
-from dags.connectors import Connector
+from dags.connectors import Connector, MqttConnector
 from dags.message_formats import UnusableFormat
 from engine.behaviour import NoBehaviour
 from engine.catalogue import installed_connectors
@@ -19,7 +20,7 @@ from engine.outside import HostOutside
 from engine.plan import ConnectorSupply
 
 
-def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is outside, and three of its spool are seven
+def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply, kinds and feed, what is outside, and three of its spool
     stream: str,
     supply: ConnectorSupply,
     kinds: Mapping[str, Kind],
@@ -28,22 +29,18 @@ def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is
     in_doubt: InDoubt,
     *,
     folder: Path = Path(),
+    feed: ReadableFeed | None = None,
 ) -> ConnectorClient:
-    """Connect to what a connector takes from. Secrets are read each time, because they may have changed."""
+    """Connect to what a connector takes from, or read the feed that several sources share.
+
+    Secrets are read each time, because they may have changed.
+    """
     connector = _connector(supply.connector, outside)
     own = Schema.of({name: kind for name, kind in supply.fields.items() if name not in connector.made_fields})
     try:
         decode = decoder(supply.format, own, kinds)
     except UnusableFormat as error:
         raise ConnectorTrouble(str(error)) from None
-    module, _, name = connector.client.partition(":")
-    try:
-        client = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise ConnectorTrouble(
-            f"the client of connectors of kind {connector.kind!r} cannot be imported on this host: {error}; install "
-            "the package, or the extra of braid, that it needs"
-        ) from error
     assignment = ClientAssignment(
         stream=stream,
         schema=supply.schema,
@@ -55,6 +52,16 @@ def connect(  # noqa: PLR0913, PLR0917 - a stream, its supply and kinds, what is
         kinds=kinds,
         folder=folder,
     )
+    if feed is not None and isinstance(connector, MqttConnector):
+        return FeedReader(connector, assignment, feed)
+    module, _, name = connector.client.partition(":")
+    try:
+        client = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ConnectorTrouble(
+            f"the client of connectors of kind {connector.kind!r} cannot be imported on this host: {error}; install "
+            "the package, or the extra of braid, that it needs"
+        ) from error
     made: ConnectorClient = client(connector, assignment)
     return made
 

@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -27,32 +27,32 @@ from bridge import (
     Item,
     ItemKind,
     LeaseTaken,
-    Spool,
     SpoolClosed,
     SpoolDamaged,
     SpoolFeed,
-    SpoolIndex,
-    SpoolReach,
     Unread,
     consumers,
+    leave,
     topics,
 )
-from bridge.connectors.connector_run import ConnectorRun, LinkState
+from bridge.connectors.connector_run import ConnectorRun, LinkState, positions_in
+from bridge.connectors.shared_feed import FEED_POSITION
 from bridge.formats.decoders import decoder, topic_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode
-from bridge.intake import Expected
+from bridge.machine import BackOff
 from bridge.raw_events import Unfit
-from bridge.spools.deliveries import InDoubt
 from dags import Kind
 from dags.message_formats import UnusableFormat, is_json
 from dags.source_topics import source_topic
 from engine.host.connectors import connect
+from engine.host.feeds import Feeds, SharedFeed
+from engine.host.notifying_spool import NotifyingSpool
 from engine.host.reception import Reception, Receptions
 from engine.outside import HostOutside
 from engine.plan import Bridged, ConnectorSupply, Ingress, Plan, Subscribed, declaring
 from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
-from engine.replicas.copies import NO_COPIES, Copies, CopiesEnded
+from engine.replicas.copies import NO_COPIES, Copies
 
 MOST_REJECTED_KEPT = 3
 """Rejected events that are kept of a source, so that a flood of them makes no status large."""
@@ -102,77 +102,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-class NotifyingSpool(Spool):
-    """A spool with an index that all jobs of the host share."""
-
-    def __init__(
-        self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None], copies: Copies = NO_COPIES
-    ) -> None:
-        """`on_growth` is called after each append; its argument says whether a marker came."""
-        super().__init__(folder, most_bytes=most_bytes)
-        self.accepted = 0
-        """The events that were appended since it was opened."""
-        self._on_growth = on_growth
-        self._copies = copies
-        self._index: SpoolIndex | None = None
-        self._indexing = threading.Lock()
-        """Held while the index is read or fed, and never while anything is written to disk."""
-
-    def append(
-        self,
-        items: Sequence[Item],
-        producers: Mapping[str, Expected | None] | None = None,
-        in_doubt: InDoubt | None = None,
-    ) -> int:
-        """Append items as any spool does, wait until they are at all peers, and notify the listener."""
-        first = super().append(items, producers, in_doubt)
-        self._settle()
-        if items:
-            self.accepted += sum(item.count for item in items if item.kind is not ItemKind.MARKER)
-            with self._indexing:
-                if self._index is not None:
-                    self._index.feed(first, items)
-            self._on_growth(any(item.kind is ItemKind.MARKER for item in items))
-        return first
-
-    def prune(self) -> None:
-        """Remove events as any spool does, and forget them in the index."""
-        super().prune()
-        first = self.first
-        with self._indexing:
-            if self._index is not None:
-                self._index.forget(first)
-
-    def reach(self, start: int, most_bytes: int) -> SpoolReach:
-        """The reach of a batch from a position on; from any thread."""
-        with self._fresh_index() as index:
-            return index.reach(start, most_bytes)
-
-    def marker_position(self, name: str) -> int | None:
-        """The position after a marker; None if the log does not hold it. From any thread."""
-        with self._fresh_index() as index:
-            return index.marker_position(name)
-
-    @contextmanager
-    def _fresh_index(self) -> Iterator[SpoolIndex]:
-        if self._index is None:
-            # With many events this takes a while, and appends must not wait for it.
-            index = SpoolIndex(self.folder)
-            with self._indexing:
-                index.refresh()
-                # No batch may read what another machine could not read again.
-                self._settle()
-                self._index = index
-        with self._indexing:
-            yield self._index
-
-    def _settle(self) -> None:
-        try:
-            self._copies.settle(self.folder)
-        except CopiesEnded as error:
-            raise SpoolClosed(f"{self.folder} takes nothing any more: {error}") from error
-
-
 log = logging.getLogger("braid.host")
 
 ELSEWHERE = "elsewhere"
@@ -183,6 +112,8 @@ _PRUNE_SECONDS = 5.0
 """Seconds between two looks at the positions of consumers, each of which is in a file of its own."""
 _RETRY_SECONDS = 5.0
 """Seconds until a stream whose supply failed is supplied again, from where it was."""
+_FEED_BACK_OFF = BackOff.doubling(0.1, longest=1.0)
+"""The waits of a source for its feed, which has waits of its own for the broker."""
 
 
 @dataclass(kw_only=True)
@@ -200,6 +131,8 @@ class _Supply:
     counted: Counts = field(default_factory=Counts)
     """The counts of earlier receptions."""
     generating: tuple[GeneratorRun | ConnectorRun, threading.Thread] | None = None
+    feed: SharedFeed | None = None
+    """What it takes from, if other sources may take from it too."""
     jobs: set[str] = field(default_factory=set)
     trouble: str = ""
     """The reason that nothing comes; empty while it is supplied."""
@@ -263,6 +196,7 @@ class HostSpools:
         self._copies = copies
         self._supplies: dict[str, _Supply] = {}
         self._by_topic: dict[str, str] = {}
+        self._feeds = Feeds(root, clock=clock, copies=copies)
         self._pruned = -math.inf
 
     def need(self, plan: Plan, ingress: Ingress) -> None:
@@ -330,6 +264,7 @@ class HostSpools:
                     self._own(supply)
                 elif prunes:
                     supply.spool.prune()
+        self._feeds.look({supply.feed for supply in self._supplies.values() if supply.feed is not None}, prunes=prunes)
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
         """Append a marker, once, to its raw spools of the given streams, or to all if none is given."""
@@ -359,7 +294,8 @@ class HostSpools:
 
     def size(self) -> int:
         """The size of its own spools in bytes."""
-        return sum(supply.spool.size for supply in self._supplies.values() if supply.spool is not None)
+        own = sum(supply.spool.size for supply in self._supplies.values() if supply.spool is not None)
+        return own + self._feeds.size()
 
     def owned(self, stream: str) -> NotifyingSpool | None:
         """The spool of a stream that this host fills, else None; from any thread."""
@@ -405,6 +341,7 @@ class HostSpools:
                 supply.connector.stop()
         for supply in self._supplies.values():
             self._close(supply)
+        self._feeds.close()
         self._supplies.clear()
         self._by_topic.clear()
 
@@ -446,13 +383,19 @@ class HostSpools:
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 feeds = {topics.stream(*origin): feed}
             case ConnectorSupply() as connected:
+                # One that began with a connection of its own keeps it.
+                if positions_in(supply.spool).keys() <= {FEED_POSITION}:
+                    supply.feed = self._feeds.join(connected, supply.most_bytes)
                 outside, folder = HostOutside(self._root), supply.spool.folder
-                connecting = partial(connect, stream, connected, dict(supply.kinds), outside, folder=folder)
-                _start(supply, ConnectorRun(connecting, supply.spool, clock=self._clock, on_unfit=reject))
+                connecting = partial(
+                    connect, stream, connected, dict(supply.kinds), outside, folder=folder, feed=supply.feed
+                )
+                back_off = None if supply.feed is None else _FEED_BACK_OFF
+                run = ConnectorRun(connecting, supply.spool, clock=self._clock, on_unfit=reject, back_off=back_off)
+                _start(supply, run)
                 return
             case generated:
-                run = GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject)
-                _start(supply, run)
+                _start(supply, GeneratorRun(generated.generator, supply.spool, clock=self._clock, on_unfit=reject))
                 return
         supply.reception = self._receiver.begin(
             stream, feeds, due=partial(self._due, stream), on_unread=reject, on_trouble=supply.fail
@@ -483,6 +426,8 @@ class HostSpools:
             run.stop()
             thread.join()
             if isinstance(run, ConnectorRun) and run.leaves:
+                if supply.feed is not None:
+                    leave(supply.feed.folder, supply.ingress.stream)
                 run.forget()
         if supply.spool is not None:
             supply.spool.close()

@@ -1,6 +1,7 @@
 """Sources of another broker, as tenants have them: nothing is lost or doubled, and troubles are shown."""
 
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from manager.answers.dataflows import DataflowState
 from manager.answers.sources import SourceForm
 from manager.answers.tenants import SecretForm
 from manager.client.client import Client
-from tests.bridge.connectors.outside_brokers import PASSWORD, USER, Mosquitto, mosquitto, numbered, publish
+from tests.bridge.connectors.outside_brokers import PASSWORD, USER, Mosquitto, connections, mosquitto, numbered, publish
 from tests.integration.serving import Served, passing, serving
 from tests.integration.test_sending import Listener
 
@@ -47,8 +48,19 @@ def feed(broker: Mosquitto) -> SourceForm:
     )
 
 
-def is_connected(client: Client) -> bool:
-    received = client.source("feed").received
+def open_feed(broker: Mosquitto) -> SourceForm:
+    """A feed for which nobody needs a secret."""
+    return SourceForm.model_validate(
+        {
+            "name": "open",
+            "connection": {"kind": "mqtt", "url": f"mqtt://127.0.0.1:{broker.port}", "topic": "{place}/heat"},
+            "schema": {"n": "integer"},
+        }
+    )
+
+
+def is_connected(client: Client, name: str = "feed") -> bool:
+    received = client.source(name).received
     return received is not None and received.link is not None and received.link.connected
 
 
@@ -89,3 +101,51 @@ def test_two_tenants_take_one_feed_whatever_is_killed(served: Served, outside: M
         assert known.rejected == 0
         client.revoke_source("feed")
         client.close()
+
+
+def test_two_tenants_share_one_connection_to_an_open_feed(served: Served, tmp_path: Path) -> None:
+    """Each gets what comes since its own start, once, though the host is killed, and learns nothing of the other."""
+    with mosquitto(tmp_path / "open", "allow_anonymous true") as broker:
+        kim, lou = (served.admit(name) for name in ("kim", "lou"))
+        dataflows = dict[str, str]()
+
+        def begin(name: str, client: Client) -> Listener:
+            client.register_source(open_feed(broker))
+            dataflows[name] = client.submit(passing("open", 1_000_000)).id
+            served.until_state(client, dataflows[name], DataflowState.RUNNING)
+            served.until(partial(is_connected, client, "open"), "the source to be connected")
+            return Listener(served, dataflows[name])
+
+        heard = begin("kim", kim)
+        publish(broker.address(), "p1/heat", [*numbered(0, 50), b"?"])
+        assert list(range(50)) == sorted(event["n"] for event in heard.until(50))
+        began = time.time()
+        heard_too = begin("lou", lou)
+        known = lou.source("open").received
+        assert known is not None
+        assert known.link is not None
+        assert (0, 0, "") == (known.accepted, known.rejected, known.link.error)
+        assert known.link.since.timestamp() >= began
+        served.until(lambda: connections(broker.port) == 1, "a single connection")
+        for first in range(50, 350, 50):
+            publish(broker.address(), f"p{first % 3}/heat", numbered(first, first + 50))
+            if first == 150:
+                served.below_keeper("engine.machines.process").kill()
+        assert list(range(350)) == sorted(event["n"] for event in heard.until(350))
+        assert list(range(50, 350)) == sorted(event["n"] for event in heard_too.until(300))
+        served.until(lambda: connections(broker.port) == 1, "a single connection again")
+        kim.remove(dataflows["kim"])
+        kim.revoke_source("open")
+        publish(broker.address(), "p1/heat", [*numbered(350, 400), b"?"])
+        assert list(range(50, 400)) == sorted(event["n"] for event in heard_too.until(350))
+
+        def has_rejected() -> bool:
+            received = lou.source("open").received
+            return received is not None and received.rejected == 1
+
+        served.until(has_rejected, "the rejected event to be counted")
+        assert "kim" not in lou.source("open").model_dump_json()
+        lou.remove(dataflows["lou"])
+        served.until(lambda: connections(broker.port) == 0, "the connection to end")
+        for client in (kim, lou):
+            client.close()

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bridge import broker_setup
 from bridge.connectors.connector_run import ConnectorRun
 from bridge.embedded import hashed
@@ -85,6 +87,15 @@ def mosquitto(folder: Path, *lines: str, users: Mapping[str, str] | None = None)
         yield broker
     finally:
         broker.end()
+
+
+def connections(port: int) -> int:
+    """The connections that a broker on this machine has at the moment."""
+    return sum(
+        connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port
+        for connection in psutil.net_connections("tcp")
+        if connection.laddr
+    )
 
 
 def _is_free(port: int) -> bool:

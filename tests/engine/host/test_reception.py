@@ -15,9 +15,9 @@ from bridge import Item, Message, PositionsGone, SpoolClosed, SpoolFeed, SpoolIn
 from bridge.transport.address import Address
 from bridge.transport.mqtt_rounds import FETCH_AHEAD, Fetch, Grouping
 from dags import Kind, Schema
-from engine.host import reception, spools
+from engine.host import notifying_spool, reception
+from engine.host.notifying_spool import NotifyingSpool
 from engine.host.reception import Receptions, _RecentPermit
-from engine.host.spools import NotifyingSpool
 from engine.job.pace_keeper import JobSpools
 from engine.records.job_folder import spool_folder
 from tests.bridge.spools.test_log import data, marker
@@ -73,7 +73,7 @@ def test_items_that_come_while_the_index_is_built_are_found(tmp_path: Path, monk
         spool.append([data(2)])
         return index
 
-    monkeypatch.setattr(spools, "SpoolIndex", looking)
+    monkeypatch.setattr(notifying_spool, "SpoolIndex", looking)
     assert 2 == spool.reach(0, ROOMY).end
     spool.append([data(3)])
     assert 3 == spool.reach(0, ROOMY).end
