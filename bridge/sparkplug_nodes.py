@@ -40,6 +40,8 @@ _MOST_UNANSWERED = 500
 _MOST_UNANSWERED_BYTES = 16_000_000
 _MADE_AT_ONCE = 100
 """Messages of a node that are made before others have their turn."""
+_BIRTH_SECONDS = 1.0
+"""Seconds from a birth to the next that is asked for: a small command must not become any number of large births."""
 _OPENING_SECONDS = 1.0
 """Seconds between the end of a session and the beginning of the next."""
 _TICK = 0.25
@@ -104,6 +106,9 @@ class _Node:
     seq: int = 0
     is_born: bool = False
     owes_birth: bool = False
+    is_asked: bool = False
+    """Whether a birth is asked for."""
+    born_at: float = 0.0
     is_leaving: bool = False
     opens_at: float = 0.0
     newest: bytes = b""
@@ -218,7 +223,9 @@ class SparkplugNodes:
         elif node.client is None:
             if time.monotonic() >= node.opens_at:
                 self._open(node)
-        elif node.is_born and (node.owes_birth or node.again or node.waiting):
+        elif node.is_born and (node.owes_birth or node.is_asked or node.again or node.waiting):
+            if node.is_asked and time.monotonic() >= node.born_at + _BIRTH_SECONDS:
+                node.owes_birth = True
             with node.client.together():
                 if node.owes_birth:
                     self._bear(node, node.client)
@@ -263,11 +270,14 @@ class SparkplugNodes:
             node.unanswered_bytes = 0
 
     def _note_asked(self, node: _Node, connection: int) -> None:
-        node.owes_birth = node.owes_birth or node.connection == connection
+        node.is_asked = node.is_asked or node.connection == connection
 
     def _bear(self, node: _Node, client: MqttClient) -> None:
-        node.owes_birth, node.seq = False, 0
+        node.owes_birth = node.is_asked = False
+        node.seq, node.born_at = 0, time.monotonic()
         payload = birth(node.settings.node, node.session, node.newest, self._now())
+        if why_unsendable(payload):
+            payload = birth(node.settings.node, node.session, b"", self._now())
         publish = client.publish if node.settings.qos else client.publish_once
         publish(node_topic(node.settings.node, "NBIRTH"), payload, answered=self._if_refused(node))
 

@@ -167,6 +167,27 @@ def test_a_node_is_born_again_when_it_is_asked_to_be(tmp_path: Path, kind: Broke
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_many_requests_have_few_births(tmp_path: Path, kind: BrokerKind) -> None:
+    """So that small messages do not become as many large ones."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind=kind) as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
+        hosting(broker.address("braid")) as host,
+    ):
+        host.keep(PRESS)
+        received(reader, 1)
+        for _ in range(1_000):
+            reader.client.publish(node_topic(PRESS, "NCMD"), rebirth_request(1.0), qos=1)
+        births = 0
+        asked = 0
+        while asked < 1_000 or not births:
+            (message,) = received(reader, 1)
+            births += message.topic == node_topic(PRESS, "NBIRTH")
+            asked += message.topic == node_topic(PRESS, "NCMD")
+        assert births < 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_another_host_takes_a_node_over(tmp_path: Path, kind: BrokerKind) -> None:
     """The session of the one before ends with its death, before the birth of the next; it may leave without a word."""
     with (

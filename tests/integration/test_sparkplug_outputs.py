@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bridge.formats.sparkplug_decoder import SparkplugDecoder, rebirth_request
+from bridge.formats.sparkplug_messages import Payload
 from bridge.messages import Message
 from bridge.transport.address import Address
 from dags import Kind, Schema
@@ -51,6 +52,22 @@ def read(reader: Reader) -> list[dict[str, Any]]:
     return events
 
 
+def ask_for_birth(reader: Reader) -> None:
+    """Ask the node for a birth, which it hears of once it is there."""
+    reader.client.publish("spBv1.0/ida.counts/NCMD/street", rebirth_request(1.0), qos=1)
+
+
+def times_said(reader: Reader) -> dict[tuple[int, str], set[int]]:
+    """For each event the times that its metrics have had, however often it came."""
+    times: dict[tuple[int, str], set[int]] = {}
+    for message in reader.messages:
+        if "/NDATA/" in message.topic:
+            metrics = {metric.name: metric for metric in Payload.FromString(bytes(message.payload)).metrics}
+            event = metrics["count"].long_value, metrics["k"].string_value
+            times.setdefault(event, set()).update(metric.timestamp for metric in metrics.values())
+    return times
+
+
 @pytest.mark.spark
 def test_an_output_is_an_edge_node(served: Served) -> None:
     """Its birth comes before its data, again after its host was killed and when it is asked for, and its death last."""
@@ -62,10 +79,13 @@ def test_an_output_is_an_edge_node(served: Served) -> None:
         reader, other = reader_of(served, "ida", GROUP), reader_of(served, "jon", GROUP)
         assert ([1], False) == (reader.answers, other.answers[0] <= 1)
         served.until_state(ida, dataflow.id, DataflowState.RUNNING)
-        reader.client.publish("spBv1.0/ida.counts/NCMD/street", rebirth_request(1.0), qos=1)
+        ask_for_birth(reader)
         reader.until(lambda: "NBIRTH" in kinds(reader), "a birth")
         served.publish("city/nodes", numbers(0, 300))
         reader.until(lambda: kinds(reader).count("NDATA") >= 300, "its data")
+        births = kinds(reader).count("NBIRTH")
+        ask_for_birth(reader)
+        reader.until(lambda: kinds(reader).count("NBIRTH") > births, "a birth that was asked for")
         served.below_keeper("engine.machines.process").kill()
         reader.until(lambda: "NDEATH" in kinds(reader), "its death")
         reader.until(lambda: "NBIRTH" in kinds(reader)[kinds(reader).index("NDEATH") :], "another birth")
@@ -83,6 +103,7 @@ def test_an_output_is_an_edge_node(served: Served) -> None:
         seen = read_counts()
         assert [event for event in wanted if event not in seen] == []
         assert [event for event in seen if event not in wanted] == []
+        assert {1} == {len(times) for times in times_said(reader).values()}
         assert ["NDEATH", "NDEATH"] == [kind for kind in kinds(reader) if kind == "NDEATH"]
         assert [] == other.messages
         reader.close()

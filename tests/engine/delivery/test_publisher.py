@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Item, Spool, output_topics
+from bridge.formats.sparkplug_messages import Payload
 from bridge.sender import PlainMessage
+from bridge.sparkplug_nodes import NodeSettings, SparkplugNodes
 from bridge.spools.log import packed
 from bridge.wire import MOST_MESSAGE_BYTES, UNKNOWN_BIRTH, Birth
-from dags.outputs import OutputSettings
+from dags import Kind
+from dags.outputs import OutputSettings, SparkplugOutput
 from engine.behaviour import installed_behaviours
 from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
 from engine.delivery.publisher import RUNS, JobPublisher, LeftOutSoFar, recent_output
@@ -113,6 +117,45 @@ def test_other_formats_leave_beside_the_envelopes() -> None:
     assert ["d", "e"] == list(publishing.latencies.report(NOW).outputs)
     publishing.publish(4, plan, [EmittedEvents(origin=Port(7, "out"), first=9, events=events)])
     assert 4 == publishing.left_out[DataflowOutput("e", "s")].count
+
+
+def test_an_edge_node_publishes_over_its_own_connection() -> None:
+    """It is kept from the first batch of its plan to that of a plan without it; envelopes leave as ever."""
+    kept: list[tuple[str, Mapping[str, NodeSettings]]] = []
+    lines: list[tuple[str, list[PlainMessage | None]]] = []
+
+    class Nodes(SparkplugNodes):
+        def __init__(self) -> None:
+            pass
+
+        def keep(self, job: str, nodes: Mapping[str, NodeSettings]) -> None:
+            kept.append((job, nodes))
+
+        def send_lazily(self, topic: str, messages: Iterator[PlainMessage | None]) -> None:
+            lines.append((topic, list(messages)))
+
+    sender = Sender()
+    publishing = JobPublisher(sender, run=1, clock=lambda: NOW, nodes=Nodes())
+    node = SparkplugOutput(group="ann", node="press", metrics=(("t", Kind.FLOAT),))
+    plan = set_as(format=node.model_dump(), qos=0)
+    publishing.publish(0, plan, [])
+    events = pa.record_batch({"t": pa.array([21.5, None], pa.float64())})
+    publishing.publish(1, plan, [EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(1.0, 2),))])
+    publishing.publish(2, PLAN, [])
+    topic = "spBv1.0/ann/NDATA/press"
+    assert [("j", {topic: NodeSettings(node, 0)})] * 2 + [("j", {})] == kept
+    ((sent_on, (first, second)),) = lines
+    assert first is not None
+    assert second is not None
+    assert (topic, topic, 0, "5") == (sent_on, first.topic, first.qos, dict(first.properties)["number"])
+    ((value,), (null,)) = (Payload.FromString(message.payload).metrics for message in (first, second))
+    assert (21.5, round((NOW - 1.0) * 1000), True) == (value.double_value, value.timestamp, null.is_null)
+    assert ["braid/1/out/ann/d/s", "braid/1/out/ann/e/s"] == [each.topic for each in sender.plain]
+    sender.answer()
+    assert 1 == publishing.first_unsent(3)
+    for message in (first, second):
+        message.done()
+    assert 3 == publishing.first_unsent(3)
 
 
 def test_each_event_leaves_on_the_topic_of_its_values() -> None:
