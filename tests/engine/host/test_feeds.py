@@ -394,6 +394,48 @@ def test_a_source_that_had_a_connection_before_keeps_it(site: Site, broker: Open
     until(lambda: broker.connections() == 1)
 
 
+def test_a_source_whose_host_died_before_it_could_end_it_keeps_no_messages(site: Site, broker: Open) -> None:
+    """Its last reader had left, so the next host that fills the feed takes it from the feed's consumers."""
+    for stream in ("source/1", "source/2"):
+        site.read(stream)
+    leave(site.folder("source/2"), JOB)
+    site.spools.close()
+    assert {"source/1", "source/2"} == consumers(site.feed).keys()
+    site.begin()
+    site.read("source/1")
+    site.until(lambda: {"source/1"} == consumers(site.feed).keys())
+    publish(broker.address, "heat", numbered(0, 10))
+    assert list(range(10)) == site.awaited("source/1", 10)
+
+
+def test_a_feed_that_cannot_be_filled_is_the_trouble_of_its_sources(
+    site: Site, broker: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of no other; once it can be filled again, nothing is missing."""
+    monkeypatch.setattr(feeds, "_RETRY_SECONDS", 0.1)
+    site.read("source/1")
+    site.read("source/2", most_bytes=1)
+    for first in (0, 10):
+        publish(broker.address, "heat", numbered(first, first + 10))
+        site.awaited("source/1", first + 10)
+        site.until(lambda: site.spools.states()["source/2"] == "full")
+    site.spools.close()
+    (last,) = sorted((site.feed / "log").glob("0*"))[-1:]
+    content = last.read_bytes()
+    last.write_bytes(content[:-1])
+    site.begin()
+    for stream in ("source/1", "source/2"):
+        site.read(stream, connects=False)
+    site.read("source/3", topic="cold")
+    for stream in ("source/1", "source/2"):
+        site.until(lambda: "cannot be read" in site.link(stream)["error"])  # noqa: B023 - it is called at once
+        assert not site.link(stream)["connected"]
+    publish(broker.address, "heat", numbered(20, 30))
+    last.write_bytes(content)
+    for stream in ("source/1", "source/2"):
+        assert list(range(30)) == site.awaited(stream, 30)
+
+
 @pytest.mark.mosquitto
 def test_all_sources_learn_of_a_lost_connection_and_session(tmp_path: Path) -> None:
     """Of what was before a source, it learns nothing."""
