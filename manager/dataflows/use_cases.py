@@ -469,8 +469,9 @@ class Dataflows(Base):
 
     def tasks(self, caller: Caller, dataflow: str) -> DataflowTasksAnswer:
         """The figures of a dataflow's tasks."""
-        row = self._own_dataflow(caller, dataflow)
         with self._committer.looking() as state:
+            # Within, so that the row is of the state.
+            row = self._own_dataflow(caller, dataflow)
             tasks = task_figures(state, row, self._seeing, time.monotonic())
         return DataflowTasksAnswer(dataflow=row.id, tasks=tasks)
 

@@ -1,6 +1,7 @@
 """A dataflow as it runs, on its page: its graph with figures and sharing, the chosen task, and the tabs."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from manager.answers.dataflows import Stop
+from manager.answers.reconfigurations import ReconfigurationForm
+from manager.kernel.transitions import TransitionEvent
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.contents import at_work
-from tests.manager.managers import caller
+from tests.manager.managers import caller, take
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
@@ -114,6 +117,27 @@ def test_a_click_on_a_task_opens_its_panel(console_service: ConsoleService, page
     page.get_by_role("button", name="Close the task").click()
     expect(page.get_by_role("region", name="sensors", exact=True)).to_be_hidden()
     expect(task(page, "sensors")).to_be_focused()
+
+
+def test_a_task_shows_its_changes(console_service: ConsoleService, page_for: PageFor) -> None:
+    """One under way is announced on top and leads to its progress; the panel lists those of its task alone."""
+    flow = submitted(console_service)
+    at_work(console_service, flow)
+    page = opened(console_service, page_for, flow)
+    task(page, "cool").click()
+    panel = page.get_by_role("region", name="cool", exact=True)
+    expect(panel).to_contain_text("It was not changed while it ran.")
+    form = ReconfigurationForm(tasks={"cool": {"config": {"max": 19.0}}})
+    made = console_service.service.reconfigurations.begin(ANN, flow, form)
+    expect(panel).to_contain_text(re.compile(f"switching ?{made.id},.*by ann"))
+    expect(panel).to_contain_text("max19")
+    page.get_by_role("button", name="See the changes").click()
+    expect(page.get_by_role("region", name="only the last one can be undone")).to_contain_text("cool")
+    for event in (TransitionEvent.BEGUN, TransitionEvent.PROVEN):
+        take(console_service.tools.changes.reconfigurations, int(made.id), event)
+    expect(page.locator(".flow-health")).not_to_contain_text("A change is under way.")
+    task(page, "sensors").click()
+    expect(page.get_by_role("region", name="sensors", exact=True)).to_contain_text("It was not changed while it ran.")
 
 
 def test_the_graph_is_walked_by_keys(console_service: ConsoleService, page_for: PageFor) -> None:

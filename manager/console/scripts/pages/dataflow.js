@@ -45,7 +45,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const state = { dataflow: first, figures: figuresBy(measured) };
   const types = taskTypes(signal);
   const change = reconfiguration({ ...about, types, changed: look, begun: () => parts.open("changes"), takenBack });
-  const graph = liveGraph(choose);
+  const graph = liveGraph(choose, signal);
   const charts = history(about);
   const panel = taskPanel(types, { action: change.action, events: (task) => portEvents({ path, task, signal }), left });
   const planned = pipeline({ ...about, changed: look });

@@ -4,17 +4,14 @@ import { element, svg } from "../../dom.js";
 import { layered, routeOf } from "../../graph/layers.js";
 import { neighbour } from "../../composer/places.js";
 import { counted } from "../../plurals.js";
-import { kindOf, loadOf, ratesOf, remarksOf } from "./task-words.js";
+import { heightOf, streamFigure, taskFigure, WIDTH } from "./live-figures.js";
+import { kindOf } from "./task-words.js";
 
-const WIDTH = 224;
 const MARGIN = 12;
-const LINE = 18;
 /** The number of tasks above which boxes have no line for type and load. */
 const MANY = 24;
-/** The characters that fit into a line, approximately. */
-const FITS = 31;
 /** Labels are as large as the page's small text at scale 1; below the least of these they cannot be read well. */
-const LEGIBLE = 0.9;
+const LEGIBLE = 0.85;
 const SCALES = { least: 0.2, most: 2 };
 const NOTCH = 1.25;
 /** The most pixels that a pointer moves during a click. */
@@ -26,12 +23,13 @@ const ZOOMS = { "+": NOTCH, "=": NOTCH, "-": 1 / NOTCH };
 /**
  * The graph. It is laid out anew when tasks or streams change; figures are put into the boxes that are there.
  * @param {function} choose called with the id of a task, and whether that was by key
+ * @param {AbortSignal} signal ends it
  * @returns {{node, show, mark, chosen, focus}} `mark(id)` shows a task as chosen, or none for null
  */
-export function liveGraph(choose) {
+export function liveGraph(choose, signal) {
   const frame = element("div", { class: "flow-frame" });
   const hint = element("p", { class: "faint flow-help", id: "flow-help" }, HELP);
-  const state = { shape: "", boxes: new Map(), streams: [], places: new Map(), size: null, scale: 1, drawing: null, chosen: null };
+  const state = { shape: "", boxes: new Map(), streams: [], places: new Map(), size: null, scale: 1, isZoomed: false, drawing: null, chosen: null };
 
   /** Show the tasks of a document, `{id, type, config}`, with what is known of each, by id. */
   function show({ tasks, streams = [] }, figures) {
@@ -47,7 +45,7 @@ export function liveGraph(choose) {
   }
 
   function draw(tasks, streams) {
-    const height = tasks.length > MANY ? 3 * LINE + 14 : 5 * LINE + 14;
+    const height = heightOf(tasks.length > MANY);
     const pairs = new Map(streams.map((stream) => [routeOf(stream.from, stream.to), stream]));
     const { at, routes, width, height: deep } = layered(
       tasks.map(({ id }) => ({ id, width: WIDTH, height })), [...pairs.values()].map(({ from, to }) => [from, to]));
@@ -61,7 +59,7 @@ export function liveGraph(choose) {
       "aria-describedby": hint.id, viewBox: `${-MARGIN} ${-MARGIN} ${state.size.width} ${state.size.height}`,
     }, state.streams.map(({ node }) => node), [...state.boxes.values()].map(({ node }) => node));
     frame.replaceChildren(state.drawing);
-    scaled(Math.max(LEGIBLE, Math.min(1, fitting())));
+    fill();
     mark(state.boxes.has(state.chosen) ? state.chosen : null);
     if (focused !== undefined) {
       focus(focused);
@@ -72,6 +70,18 @@ export function liveGraph(choose) {
     const highest = Number.parseFloat(getComputedStyle(frame).maxHeight);
     // Less than a line is left for the rounding of sizes.
     return Math.min((frame.clientWidth - 2) / state.size.width, (highest - 4) / state.size.height);
+  }
+
+  /** Until somebody zooms, show as much as can be read. */
+  function fill() {
+    if (state.drawing !== null && !state.isZoomed) {
+      scaled(Math.max(LEGIBLE, Math.min(1, fitting())));
+    }
+  }
+
+  function zoom(scale) {
+    state.isZoomed = true;
+    scaled(scale);
   }
 
   /** Scale the drawing; the middle of what is seen stays. */
@@ -132,16 +142,24 @@ export function liveGraph(choose) {
     } else if (event.key === "Enter" || event.key === " ") {
       choose(id, true);
     } else if (Object.hasOwn(ZOOMS, event.key)) {
-      scaled(state.scale * ZOOMS[event.key]);
+      zoom(state.scale * ZOOMS[event.key]);
       reveal(id);
     } else if (event.key === "0") {
-      scaled(fitting());
+      zoom(fitting());
     } else {
       return;
     }
     event.preventDefault();
   });
   listenToDrag(frame);
+  const resizing = new ResizeObserver(function resized() {
+    fill();
+    if (state.chosen !== null) {
+      reveal(state.chosen);
+    }
+  });
+  resizing.observe(frame);
+  signal.addEventListener("abort", () => resizing.disconnect());
 
   function button(words, label, act) {
     return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
@@ -149,9 +167,9 @@ export function liveGraph(choose) {
 
   const node = element("div", { class: "flow-graph" }, frame,
     element("div", { class: "toolbar flow-tools" },
-      button("+", "Closer", () => scaled(state.scale * NOTCH)),
-      button("−", "Farther", () => scaled(state.scale / NOTCH)),
-      button("Show everything", "Show everything", () => scaled(fitting())),
+      button("+", "Closer", () => zoom(state.scale * NOTCH)),
+      button("−", "Farther", () => zoom(state.scale / NOTCH)),
+      button("Show everything", "Show everything", () => zoom(fitting())),
       hint));
   return { node, show, mark, focus, chosen: () => state.chosen };
 }
@@ -181,65 +199,4 @@ function listenToDrag(frame) {
   for (const end of ["pointerup", "pointercancel"]) {
     frame.addEventListener(end, () => (held = null));
   }
-}
-
-/** A task; `update(figures)` puts new ones into it, null where none are known. */
-function taskFigure(task, { x, y }, height, isOfMany) {
-  const title = svg("title", {});
-  const lines = new Map();
-  function line(name, text = "") {
-    const at = y + 6 + LINE * (lines.size + 0.75);
-    const written = svg("text", { x: x + 12, y: at, class: `flow-${name}` }, text);
-    lines.set(name, written);
-    return written;
-  }
-  const content = [
-    line("id", shortened(task.id)), isOfMany ? null : line("kind", shortened(kindOf(task))),
-    line("rates"), isOfMany ? null : line("load"), line("remarks"),
-  ];
-  const node = svg("g", { role: "option", tabindex: "-1", "aria-selected": "false", dataset: { task: task.id } },
-    title,
-    // The second sheet below that of a task that others use, too.
-    svg("rect", { class: "flow-below", x: x + 5, y: y + 5, width: WIDTH, height, rx: 6 }),
-    svg("rect", { class: "flow-box", x, y, width: WIDTH, height, rx: 6 }),
-    svg("g", { "aria-hidden": "true" }, content));
-
-  function update(figures) {
-    const parts = figures === null ? { rates: "–", load: "", remarks: "" } : {
-      rates: ratesOf(figures, task.type), load: loadOf(figures), remarks: remarksOf(figures),
-    };
-    for (const [name, text] of Object.entries(parts)) {
-      if (lines.has(name)) {
-        lines.get(name).textContent = shortened(text);
-      }
-    }
-    const words = [`${task.id}, ${kindOf(task)}`, ...Object.values(parts), figures?.reason].filter(Boolean).join(", ");
-    title.textContent = words;
-    node.setAttribute("aria-label", words);
-    node.setAttribute("class", `flow-task ${figures?.state ?? "unknown"}${figures?.others > 0 ? " shared" : ""}`);
-  }
-
-  return { box: task, node, update };
-}
-
-/** A stream with its head; `update(rate)` shows whether events flow. */
-function streamFigure({ from, to, from_port: fromPort, to_port: toPort }, points) {
-  const [x, y] = points.at(-1);
-  const ports = fromPort || toPort ? ` (${[fromPort, toPort].filter(Boolean).join(" → ")})` : "";
-  const title = svg("title", {});
-  const node = svg("g", { class: "flow-stream" }, title,
-    svg("polyline", { points: points.map((point) => point.join(",")).join(" ") }),
-    svg("path", { d: `M ${x} ${y} l -10 -5 v 10 z` }));
-
-  function update(rate) {
-    node.classList.toggle("flows", rate > 0);
-    title.textContent = `from ${from} to ${to}${ports}${rate > 0 ? ", flowing" : ""}`;
-  }
-
-  return { from, node, update };
-}
-
-function shortened(text) {
-  const characters = [...text];
-  return characters.length > FITS ? `${characters.slice(0, FITS - 1).join("")}…` : text;
 }

@@ -1,10 +1,10 @@
 /** The panel of the task that was chosen in the graph: what it is, its figures, its changes, and the newest events. */
 
 import { badge, element, named, prose, replace } from "../../dom.js";
-import { cores, count, hour, time } from "../../format.js";
+import { count, hour, time } from "../../format.js";
 import { perSecond } from "../../graph/figures.js";
 import { refresh } from "../../refresh.js";
-import { sharedWith, sizeOf } from "./task-words.js";
+import { cpuOf, sharedWith, sizeOf } from "./task-words.js";
 
 /**
  * The panel.
@@ -90,7 +90,7 @@ function figuresOf(known, alike, isReused) {
   return facts([
     ["Events in", perSecond(known.events_in_per_second)],
     ["Events out", perSecond(known.events_out_per_second)],
-    ["CPU", known.cores === null ? "–" : `${cores(known.cores)} cores`],
+    ["CPU", known.cores === null ? "–" : `${cpuOf(known.cores)} cores`],
     ["Waiting events", count(known.lag_events)],
     ["Errors", errorsOf(known)],
     ["Size of its state", sizeOf(known.state_bytes)],

@@ -1,10 +1,10 @@
 /** The table of a dataflow's tasks: what the graph shows, in text. */
 
 import { badge, element, named, table } from "../../dom.js";
-import { cores, count, time } from "../../format.js";
+import { count, time } from "../../format.js";
 import { perSecond } from "../../graph/figures.js";
 import { counted } from "../../plurals.js";
-import { sizeOf } from "./task-words.js";
+import { cpuOf, sizeOf } from "./task-words.js";
 
 /** The tasks with what is known of each, by id; `choose(id)` chooses one in the graph. */
 export function taskTable(tasks, figures, choose) {
@@ -21,7 +21,7 @@ export function taskTable(tasks, figures, choose) {
       { title: "Status", cell: statusOf },
       { title: "In", number: true, cell: (task) => perSecond(of(task).events_in_per_second) },
       { title: "Out", number: true, cell: (task) => perSecond(of(task).events_out_per_second) },
-      { title: "Cores", number: true, cell: (task) => cores(of(task).cores) },
+      { title: "Cores", number: true, cell: (task) => cpuOf(of(task).cores) },
       { title: "Waiting", number: true, cell: (task) => count(of(task).lag_events) },
       { title: "Errors", number: true, cell: (task) => count(of(task).events_dead) },
       { title: "State", number: true, cell: (task) => sizeOf(of(task).state_bytes) },

@@ -4,6 +4,7 @@ import { count, cores } from "../../format.js";
 import { perSecond } from "../../graph/figures.js";
 import { counted } from "../../plurals.js";
 
+const LEAST_CPU = 0.001;
 const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
 
 /** The rates in and out, such as "43.2 → 41.8 /s"; a source has only one out, and an output only one in. */
@@ -14,10 +15,15 @@ export function ratesOf({ events_in_per_second: into, events_out_per_second: out
   return type === "output" ? perSecond(into) : `${perSecond(into).replace(" /s", "")} → ${perSecond(out)}`;
 }
 
+/** The CPU that a task takes; little is not nothing. */
+export function cpuOf(taken) {
+  return taken > 0 && cores(taken) === "0" ? `under ${LEAST_CPU}` : cores(taken);
+}
+
 /** The load: cores and waiting events, as far as they are known. */
 export function loadOf({ cores: taken, lag_events: waiting }) {
   return [
-    typeof taken === "number" ? `${cores(taken)} cores` : "",
+    typeof taken === "number" ? `${cpuOf(taken)} cores` : "",
     typeof waiting === "number" ? `${count(waiting)} waiting` : "",
   ].filter(Boolean).join(" · ");
 }
