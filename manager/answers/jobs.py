@@ -1,4 +1,4 @@
-"""Answers about what runs, for operators: tasks, DAGs, jobs, streams, hosts, machines, images, and moves of tasks."""
+"""Answers about what runs, most for operators: tasks, DAGs, jobs, streams, hosts, machines, images, moves of tasks."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,16 +10,32 @@ from manager.answers.base import Answer, Form
 from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 
-class RunningTaskAnswer(Answer):
+class RunningTaskFigures(Answer):
+    """What a running task does, as means over the last minute; made by `task_figures`. None if it is not known."""
+
+    cores: float | None = None
+    """The cores that it takes."""
+    events_in_per_second: float | None = None
+    events_out_per_second: float | None = None
+
+
+class RunningTaskAnswer(RunningTaskFigures):
     """A running or paused instance."""
 
     instance: int
     type: str
+    name: str = ""
+    """The name of its source, or the id that a dataflow of the caller gives it."""
     job: str
     state: Literal["active", "paused", "failed"]
     inputs: tuple[int, ...]
     dataflows: int
+    tenants: int = 1
+    """The number of tenants whose dataflows these are."""
+    tenant: str = ""
+    """The tenant if it is one; empty where several share it."""
     since: datetime
+    """When it started; for tenants the hour."""
     dag: int | None
     failed: str = ""
     """The reason why its events are parked, if it failed."""

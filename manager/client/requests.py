@@ -327,7 +327,7 @@ def discard_dead_letters(dataflow: str) -> Request[Discarded]:
 
 
 def running_tasks(*, job: str | None = None) -> Request[Page[RunningTaskAnswer]]:
-    """The running graph, or one job's part of it, by instance; operators only."""
+    """The running graph, or one job's part of it, by instance; of a tenant its own tasks."""
     return page_of(Page[RunningTaskAnswer], "running", "tasks", job=job)
 
 

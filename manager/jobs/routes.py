@@ -1,4 +1,4 @@
-"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts, machines, images."""
+"""Routes of what runs, most for operators: running tasks and DAGs, jobs, derived streams, hosts, machines, images."""
 
 from typing import Annotated
 
@@ -27,14 +27,14 @@ router = APIRouter(prefix="/v1", tags=["running"])
 _NamedImage = Annotated[ImageName, Path(description="The name by which hosts are made from it.")]
 
 
-@router.get("/running/tasks", **documented(Forbidden, StateNotReady))
+@router.get("/running/tasks", **documented(StateNotReady))
 def running_tasks(
     service: TheService,
     caller: TheCaller,
     page: ThePage,
     job: Annotated[Text | None, Query(description="Only those of this job.")] = None,
 ) -> Page[RunningTaskAnswer]:
-    """List the running tasks, by instance; operators only."""
+    """List the running tasks, by instance. A tenant sees its own, and how many others share them."""
     return service.running.tasks(caller, page, job=job)
 
 

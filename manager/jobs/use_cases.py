@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from datetime import UTC
+from itertools import chain
 from typing import Any, Literal
 
 from engine.plan import Plan, SlotState
@@ -11,10 +12,10 @@ from manager.answers.base import Page
 from manager.answers.jobs import HostAnswer, JobAnswer, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from manager.kernel.state import CommittedState
 from manager.machines.use_cases import registered_images
-from manager.observations.figures import figures_of, shard_figures
+from manager.observations.figures import figures_of, shard_figures, task_figures
 from manager.observations.reports import Measured
 from manager.problem import NotFound
-from manager.use_case import Base, Caller, Paging, number_in, operators_only, paged
+from manager.use_case import Base, Caller, Paging, hour, number_in, operators_only, paged
 from merge import DagId, Instance, JobId
 from merge.tasks import downwards
 
@@ -23,16 +24,17 @@ class RunningJobs(Base):
     """Jobs, hosts, running tasks, running DAGs and streams, as they are."""
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
-        """The running graph, or what of it a job has, by instance; operators only."""
-        operators_only(caller)
+        """The running graph, or what of it a job has, by instance; a tenant's own tasks, and of others only counts."""
         with self._committer.looking() as state:
             running = state.running.tasks if job is None else _active(state, job)
+            if caller.tenant is not None:
+                running = _serving(state, caller.tenant).intersection(running)
             instances = sorted(instance for instance in running if instance > paging.after_number)
             return paged(
                 instances[: paging.limit + 1],
                 paging.limit,
                 cursor=lambda instance: instance,
-                answer=lambda instance: self._running_task(state, instance),
+                answer=lambda instance: self._running_task(state, instance, caller),
             )
 
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
@@ -106,8 +108,12 @@ class RunningJobs(Base):
             ),
         )
 
-    def _running_task(self, state: CommittedState, instance: Instance) -> RunningTaskAnswer:
+    def _running_task(self, state: CommittedState, instance: Instance, caller: Caller) -> RunningTaskAnswer:
         task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
+        users = [state.running.dataflows[user] for user in state.running.users[instance]]
+        tenants = {user.tenant for user in users}
+        # A tenant learns no word of another's documents.
+        known = min((user for user in users if caller.tenant in {None, user.tenant}), key=lambda user: user.id)
         seen = self._seeing.job(job)
         reason = seen.failed.get(instance) if seen is not None else None
         how: Literal["active", "failed"] = "active" if reason is None else "failed"
@@ -116,11 +122,14 @@ class RunningJobs(Base):
         return RunningTaskAnswer(
             instance=instance,
             type=task.type.name,
+            name=known.task_ids[known.instances.index(instance)] if task.inputs else task.config["source"],
             job=job,
             state=how,
             inputs=tuple(edge.parent for edge in task.inputs),
-            dataflows=len(state.running.users[instance]),
-            since=task.since,
+            dataflows=len(users),
+            tenants=len(tenants),
+            tenant=known.tenant if len(tenants) == 1 else "",
+            since=task.since if caller.is_operator else hour(task.since),
             dag=state.running.dag_of(instance),
             failed=reason or "",
             cpu_seconds=did and round(did.cpu_ns / 1e9, 6),
@@ -128,6 +137,7 @@ class RunningJobs(Base):
             events_out=did and did.emitted,
             events_dead=did and did.dead,
             state_bytes=None if last.states is None else last.states.get(instance, 0),
+            **dict(task_figures(() if seen is None else seen.measured, instance, time.monotonic())),
         )
 
     def _job(self, plan: Plan) -> JobAnswer:
@@ -161,6 +171,12 @@ def _active(state: CommittedState, job: str) -> Collection[Instance]:
     """The tasks of a job; nothing where there is no job of that name."""
     placed = state.jobs.jobs.get(JobId(number_in(job) or 0))
     return () if placed is None else placed.active
+
+
+def _serving(state: CommittedState, tenant: str) -> set[Instance]:
+    """The tasks of a tenant's dataflows."""
+    own = (dataflow.instances for dataflow in state.running.dataflows.values() if dataflow.tenant == tenant)
+    return set(chain.from_iterable(own))
 
 
 def _dags(state: CommittedState) -> list[RunningDagAnswer]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from dags.dataflow import GROUPS
 from engine.plan import Plan, Rated, Supply, Timed
-from manager.answers.jobs import JobFigures, ShardFigures
-from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
+from manager.answers.jobs import JobFigures, RunningTaskFigures, ShardFigures
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, Observations
 from manager.planner import Supplied
 from merge import BATCH_SECONDS, Host, Instance, JobId, MeasuredCosts, RunningGraph
 
@@ -78,6 +78,19 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
         lag_seconds=max((stream.lag_seconds for stream in last.streams.values()), default=0.0),
         latency_seconds_p50=latencies.get("p50"),
         latency_seconds_p99=latencies.get("p99"),
+    )
+
+
+def task_figures(measured: Sequence[Measured], instance: int, now: float) -> RunningTaskFigures:
+    """What a task does, computed from the samples of its job."""
+    over = stretch(measured, now)
+    if over is None or (last := over.last.instances.get(instance)) is None:
+        return RunningTaskFigures()
+    base = over.base.instances.get(instance, InstanceMeasured())
+    return RunningTaskFigures(
+        cores=round((last.cpu_ns - base.cpu_ns) / over.seconds / 1e9, 6),
+        events_in_per_second=_rounded((last.taken - base.taken) / over.seconds),
+        events_out_per_second=_rounded((last.emitted - base.emitted) / over.seconds),
     )
 
 

@@ -106,19 +106,26 @@ def _task(instance: int, random: Random, *, last: bool) -> dict[str, Any]:
     if place > 10 and random.random() < 0.3:
         inputs.append(instance - random.randint(1, 10))
     job = (instance - 1) // _PER_JOB + 1
+    dataflows = random.choice((1, 1, 1, 2, 3, 5, 9, 20))
     if job > 1 and (instance - 1) % _PER_JOB == 50:
         # A stream over a bridge: jobs are a tree.
         inputs = [(job // 3) * _PER_JOB + 25]
     return {
         "instance": instance,
         "type": "source" if not inputs else random.choice(TYPES),
+        "name": f"step {place}" if inputs else f"city:street-{instance}",
         "job": str(job),
         "state": "failed" if last else "active",
         "inputs": sorted(set(inputs)),
-        "dataflows": random.choice((1, 1, 1, 2, 3, 5, 9, 20)),
+        "dataflows": dataflows,
+        "tenants": min(dataflows, 3),
+        "tenant": ("ann", "bob")[instance % 2] if dataflows == 1 else "",
         "since": _THEN,
         "dag": (instance - 1) // _PER_DAG + 1,
         "failed": "no such field: <b>temperature</b>" if last else "",
+        "cores": instance / 10_000,
+        "events_in_per_second": instance / 10,
+        "events_out_per_second": instance / 20,
         "cpu_seconds": 0.25 * instance,
         "events_in": 10 * instance,
         "events_out": 9 * instance,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from manager.use_case import Paging
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.contents import answer_with, jobs_of, running
 
@@ -26,7 +27,8 @@ async (graphs) => {
   }
   const broken = [];
   graphs.forEach(({ nodes, edges }, number) => {
-    const drawn = layered(nodes, edges);
+    const wraps = number % 2 === 1;
+    const drawn = layered(nodes, edges, { wraps });
     const boxes = nodes.filter((node) => drawn.at.has(node.id)).map((node) => ({ ...node, ...drawn.at.get(node.id) }));
     const byId = new Map(boxes.map((box) => [box.id, box]));
     const laws = {
@@ -46,7 +48,7 @@ async (graphs) => {
       "no route bends within a node": [...drawn.routes.values()].every((route) =>
         route.slice(1, -1).every(([x, y]) => boxes.every((box) =>
           !(x > box.x && x < box.x + box.width && y > box.y && y < box.y + box.height)))),
-      "the same again": written(layered(nodes, edges)) === written(drawn),
+      "the same again": written(layered(nodes, edges, { wraps })) === written(drawn),
     };
     Object.entries(laws).filter(([, holds]) => !holds).forEach(([law]) => broken.push([number, law]));
   });
@@ -104,7 +106,49 @@ def test_edges_that_close_a_cycle_do_not_affect_the_layout(page_for: PageFor) ->
     assert back[0][0] > back[-1][0]
 
 
+def test_many_jobs_fill_the_screen(page_for: PageFor) -> None:
+    """Those that one job feeds are in several columns, so that all of them can be read at once."""
+    shape = """
+    async () => {
+      const { layered } = await import("/console/scripts/graph/layers.js");
+      const nodes = Array.from({ length: 50 }, (_, id) => ({ id, width: 1900, height: 1200 }));
+      const edges = nodes.slice(1).map(({ id }) => [0, id]);
+      const shapes = [{}, { wraps: true }].map((how) => layered(nodes, edges, how));
+      return shapes.map(({ width, height }) => width / height);
+    }
+    """
+    tall, filling = page_for(None).evaluate(shape)
+    assert tall < 0.1
+    assert 1 < filling < 3
+
+
 SIZE = 1_000
+TIMES = "\N{MULTIPLICATION SIGN}"
+WRITTEN = """
+async () => {
+  const { layoutOf, byJob } = await import("/console/scripts/graph/layout.js");
+  const { draw } = await import("/console/scripts/graph/drawing.js");
+  const { colouring } = await import("/console/scripts/graph/colours.js");
+  const pages = await Promise.all([0, 500].map((after) => fetch(`/v1/running/tasks?limit=500&after=${after}`)));
+  const tasks = (await Promise.all(pages.map((page) => page.json()))).flatMap(({ items }) => items);
+  const layout = layoutOf(tasks);
+  const look = {
+    tasks: new Map(tasks.map((task) => [task.instance, task])), jobs: new Map([["10", { state: "running" }]]),
+    marked: null, chosen: null, colours: colouring("load", byJob(tasks)), theme: { font: "sans-serif" },
+  };
+  const pen = document.createElement("canvas").getContext("2d");
+  const node = layout.nodes.get(950);
+  function writtenAt(scale) {
+    const texts = [];
+    pen.fillText = (text) => texts.push(text);
+    const size = { width: 1200, height: 600 };
+    draw(pen, layout, { scale, x: 600 - node.x * scale, y: 300 - node.y * scale }, size, look);
+    return texts;
+  }
+  return { far: writtenAt(0.1), middle: writtenAt(0.25), near: writtenAt(0.6), nearest: writtenAt(1) };
+}
+"""
+"""Gives the texts that are drawn at four scales."""
 
 
 @pytest.fixture
@@ -120,7 +164,7 @@ def page(page_for: PageFor, console_service: ConsoleService, lists: dict[str, li
     made = page_for(console_service.keys["operator"], viewport={"width": 1280, "height": 900})
     answer_with(made, lists)
     made.goto("/#/graph")
-    expect(summary(made)).to_have_text("In view: 0 tasks and 9 streams in 10 jobs, of 1,000 tasks in all.")
+    expect(summary(made)).to_have_text("In view: 9 streams between 10 jobs, of 1,000 tasks in all.")
     return made
 
 
@@ -133,45 +177,46 @@ def board(page: Page) -> Locator:
 
 
 def in_view(page: Page) -> int:
-    """The number of drawn tasks."""
-    found = re.search(r"([\d,]+) tasks?", summary(page).inner_text())
-    assert found is not None
-    return int(found[1].replace(",", ""))
+    """The number of drawn tasks; none from afar."""
+    found = re.search(r"In view: ([\d,]+) tasks?", summary(page).inner_text())
+    return 0 if found is None else int(found[1].replace(",", ""))
 
 
-def test_many_tasks_are_collapsed_into_their_jobs(page: Page) -> None:
-    """A thousand tasks are ten boxes; Enter expands the selected one and collapses it again."""
+def test_jobs_are_boxes_from_afar_and_tasks_from_nearby(page: Page) -> None:
+    """A thousand tasks are ten boxes; Enter goes to the selected one, whose tasks are drawn; and 0 back."""
     page.get_by_role("button", name="job 10", exact=True).click()
     details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="Job 10")).to_be_visible()
+    expect(details).to_contain_text("9.5")
     board(page).press("Enter")
-    expect(page.locator("#said")).to_have_text("Job 10 is expanded.")
-    expect(details.get_by_role("button", name="Collapse")).to_be_visible()
+    expect(summary(page)).to_contain_text(re.compile(r"In view: 10\d tasks"))
     board(page).press("0")
-    expect(summary(page)).to_contain_text("In view: 100 tasks")
-    board(page).press("Enter")
-    expect(summary(page)).to_contain_text("In view: 0 tasks")
+    expect(summary(page)).to_contain_text("In view: 9 streams between 10 jobs")
+    details.get_by_role("button", name="Zoom in on it").click()
+    expect(summary(page)).to_contain_text(re.compile(r"In view: 10\d tasks"))
 
 
-def test_only_the_tasks_in_view_are_drawn(page: Page) -> None:
-    """All thousand from afar, and fewer at a larger scale."""
-    page.get_by_role("button", name="Expand all").click()
-    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
-    for _ in range(12):
-        board(page).press("+")
-    expect(summary(page)).not_to_contain_text("In view: 1,000 tasks")
-    assert in_view(page) < 60
-    board(page).press("0")
-    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
-    page.get_by_role("button", name="Collapse all").click()
-    expect(summary(page)).to_contain_text("In view: 0 tasks and 9 streams in 10 jobs")
+def test_more_is_written_the_nearer_it_is(page: Page) -> None:
+    """First the jobs with counts and load, then tasks, then their names, and at last their figures."""
+    page.get_by_label("Search").fill("#950")
+    page.get_by_role("region", name="Tasks and jobs as a list").get_by_role("button", name="#950").click()
+    written = page.evaluate(WRITTEN)
+    assert {"job 10", "100 tasks", "9.51 cores", "1 failed"} <= set(written["far"])
+    assert not [text for text in written["far"] + written["middle"] if "step" in text]
+    assert [text for text in written["near"] if text.startswith("step ")]
+    assert not [text for text in written["near"] if "/s ·" in text]
+    assert [text for text in written["nearest"] if "/s · " in text]
+    assert [text for text in written["nearest"] if text.startswith("step ")]
+    assert {f"{TIMES}{number}" for number in (20, 9, 5, 3, 2)} & set(written["nearest"])
 
 
 def test_a_task_is_found_and_shown_with_its_neighbours(page: Page) -> None:
-    """By type, instance, job and state; selecting it expands its job, brings it into view and shows its details."""
+    """By name, type, instance, job and state; selecting it brings it into view and shows its details."""
     search = page.get_by_label("Search")
     found = page.get_by_role("region", name="Tasks and jobs as a list")
     search.fill("job 10 failed")
+    expect(found.locator("caption")).to_have_text("1 task")
+    search.fill("step failed")
     expect(found.locator("caption")).to_have_text("1 task")
     search.fill("no such type")
     expect(found).to_contain_text("No matching task.")
@@ -217,9 +262,8 @@ def test_pointer_and_wheel_move_the_graph_and_a_click_selects(page: Page) -> Non
 
 
 def test_two_fingers_zoom_the_graph(page: Page) -> None:
-    """Around the point between them: fewer tasks are in view, then all again."""
-    page.get_by_role("button", name="Expand all").click()
-    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
+    """Around the point between them: tasks are in view, then all jobs again."""
+    whole = "In view: 9 streams between 10 jobs"
     board(page).scroll_into_view_if_needed()
     box = board(page).bounding_box()
     assert box is not None
@@ -235,10 +279,10 @@ def test_two_fingers_zoom_the_graph(page: Page) -> None:
 
     pinch([20, 60, 120, 200])
     pinch([20, 60, 120, 200])
-    expect(summary(page)).not_to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).not_to_contain_text(whole)
     pinch([200, 120, 60, 20])
     pinch([200, 120, 60, 20])
-    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text(whole)
     # Fingers that moved it chose nothing.
     expect(page.get_by_role("region", name="Selection")).to_contain_text("Nothing selected")
 
@@ -261,32 +305,42 @@ def test_updates_keep_the_view_and_the_selection(page: Page, lists: dict[str, li
 
 
 def test_colours_have_a_legend(page: Page) -> None:
-    """By job, or by number of dataflows."""
+    """By job, by number of dataflows, by tenant, or by load."""
     legend = page.get_by_role("list", name="Colours")
-    expect(legend.get_by_role("listitem")).to_have_text([f"job {number}" for number in range(1, 11)])
-    page.get_by_label("Colour", exact=True).select_option("sharing")
-    expect(legend.get_by_role("listitem").first).to_have_text("16 dataflows or more")
-    expect(legend.get_by_role("listitem").last).to_have_text("one dataflow")
+    mark = f"{TIMES}3: shared by 3 dataflows"
+    expect(legend.get_by_role("listitem")).to_have_text([*(f"job {number}" for number in range(1, 11)), mark])
+    expected = {
+        "sharing": [
+            "16 dataflows or more",
+            "8 to 15 dataflows",
+            "4 to 7 dataflows",
+            "2 or 3 dataflows",
+            "one dataflow",
+        ],
+        "tenant": ["ann", "bob", "several tenants"],
+        "load": ["0.5 cores or more", "0.1 cores or more", "0.02 cores or more", "less", "not known yet"],
+    }
+    for way, words in expected.items():
+        page.get_by_label("Colour", exact=True).select_option(way)
+        expect(legend.get_by_role("listitem")).to_have_text([*words, mark])
 
 
 def test_a_highlighted_dataflow_is_brought_into_view(page: Page) -> None:
-    """Only its jobs are expanded; all of its tasks are in view, and few others."""
-    tasks = [{"instance": instance} for instance in (210, 211, 212, 310)]
+    """All of its tasks are in view, and few others."""
+    tasks = [{"instance": instance} for instance in (210, 211, 212, 213)]
     page.route("**/v1/dataflows/d-7", lambda route: route.fulfill(json={"id": "d-7", "name": "x", "tasks": tasks}))
     page.get_by_label("Highlight a dataflow").fill("d-7")
     page.get_by_label("Highlight a dataflow").press("Enter")
     expect(page.get_by_role("list", name="Colours")).to_contain_text("outlined: 4 tasks of x")
-    expect(summary(page)).not_to_contain_text("In view: 0 tasks")
-    assert 4 <= in_view(page) <= 200
-    board(page).press("0")
-    expect(summary(page)).to_contain_text("In view: 200 tasks")
+    expect(summary(page)).to_contain_text(" tasks and ")
+    assert 4 <= in_view(page) <= 300
 
 
 def test_the_graph_fits_a_small_screen(page: Page) -> None:
     """Only tables and the graph itself scroll sideways."""
     page.set_viewport_size({"width": 360, "height": 700})
-    page.get_by_role("button", name="Expand all").click()
-    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
+    page.get_by_role("button", name="Show all").click()
+    expect(summary(page)).to_contain_text("In view: 9 streams between 10 jobs")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
@@ -302,4 +356,24 @@ def test_a_dataflow_is_highlighted_in_the_real_graph(console_service: ConsoleSer
     page.get_by_label("Highlight a dataflow").fill("nowhere")
     page.get_by_label("Highlight a dataflow").press("Enter")
     expect(page.get_by_role("alert").filter(has_text="nowhere")).to_be_visible()
-    expect(marked).to_have_text("job 1")
+    expect(marked).to_have_text(f"{TIMES}3: shared by 3 dataflows")
+
+
+def test_a_tenant_sees_its_own_tasks(console_service: ConsoleService, page_for: PageFor) -> None:
+    """By its own names, with how many dataflows share them, and without a word of others or of how jobs are run."""
+    service = console_service.service
+    own = service.running.tasks(service.administration.caller(console_service.keys["bob"]), Paging()).items
+    shared = next(task for task in own if task.tenants > 1 and task.inputs)
+    page = page_for(console_service.keys["bob"], "#/graph")
+    expect(summary(page)).to_contain_text(f"of {len(own)} tasks in all")
+    expect(page.locator("main")).to_contain_text(f"Your running tasks: {len(own)} tasks")
+    assert ["by job", "by load", "by number of dataflows"] == page.get_by_label("Colour", exact=True).locator(
+        "option"
+    ).all_inner_texts()
+    page.get_by_label("Search").fill(f"#{shared.instance}")
+    found = page.get_by_role("region", name="Tasks and jobs as a list")
+    found.get_by_role("button", name=f"{shared.name} #{shared.instance}").click()
+    details = page.get_by_role("region", name="Selection")
+    expect(details).to_contain_text(f"{shared.dataflows} dataflows of {shared.tenants} tenants")
+    assert 0 == page.locator("main a[href^='#/jobs']").count()
+    assert "ann" not in details.inner_text()

@@ -111,17 +111,17 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page, version: int
     table = page.get_by_role("region", name=re.compile(r"\d+ tasks"))
     # Those that failed stand first.
     expect(table.get_by_role("row").nth(1)).to_contain_text(HOSTILE)
-    table.get_by_role("button", name="source #1", exact=True).click()
+    table.get_by_role("button", name="city:street #1", exact=True).click()
     details = page.locator(".graph-details")
     expect(details).to_contain_text("2.5 s")
-    expect(details.get_by_role("button", name="range_filter #2")).to_be_visible()
+    expect(details.get_by_role("button", name="plausible #2")).to_be_visible()
     expect(page.get_by_role("region", name="Among the latest 200 operations")).to_contain_text("submit")
 
 
 def test_the_page_of_a_job_is_live(page: Page, town: ConsoleService, version: int) -> None:
     """New figures and states appear, and the focus stays."""
     expect(page.get_by_text("No events yet.")).to_be_visible()
-    button = page.get_by_role("button", name="block_window_average #3")
+    button = page.get_by_role("button", name="average #3")
     button.focus()
     town.seen.jobs["1"] = seen_now(version=version, in_effect=version, restarts=3, trouble="its JVM died")
     expect(page.locator(".problem")).to_contain_text("its JVM died")

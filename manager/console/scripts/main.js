@@ -21,7 +21,7 @@ const ROUTES = [
   { path: "/modules", page: "modules", word: "Modules", group: "Library" },
   { path: "/modules/:name/:version", page: "module", within: "/modules" },
   { path: "/task-types", page: "task-types", word: "Task types", group: "Library" },
-  { path: "/graph", page: "graph", word: "Graph", group: "Operate", operators: true },
+  { path: "/graph", page: "graph", word: "Graph", group: "Operate" },
   { path: "/jobs", page: "jobs", word: "Jobs", group: "Operate", operators: true },
   { path: "/jobs/:job", page: "job", within: "/jobs", operators: true },
   { path: "/operations", page: "operations", word: "Operations", group: "Operate" },

@@ -420,12 +420,18 @@ DEAD_LETTER_GROUP = {
     "last": AT,
 }
 RUNNING_TASK = {
+    "cores": 0.02,
+    "events_in_per_second": 1.5,
+    "events_out_per_second": 1.0,
     "instance": 7,
     "type": "count",
+    "name": "counted",
     "job": "j1",
     "state": "active",
     "inputs": [1],
     "dataflows": 2,
+    "tenants": 1,
+    "tenant": "ann",
     "since": AT,
     "dag": 1,
     "failed": "",

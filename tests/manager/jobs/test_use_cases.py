@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from manager.answers.dataflows import Stop
+from manager.answers.jobs import RunningTaskAnswer
 from manager.answers.overview import OperationKind
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidRequest, NotFound
 from manager.use_case import Paging
 from merge import JobId, Rescale
-from tests.manager.managers import ANN, BOB, OPERATOR, Manager, every, parts
+from tests.manager.managers import ANN, BOB, EVE, OPERATOR, Manager, every, parts
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -38,6 +39,41 @@ def test_running_tasks_are_listed_by_instance(busy: Manager) -> None:
     assert {("map", "2", (2,), 1, 1)} == {found[5], found[6]}
     assert ("source", "3", (), 1, 2) == found[9]
     assert {"active"} == {task.state for task in tasks}
+
+
+def test_a_tenant_sees_its_own_tasks_and_of_others_only_how_many(busy: Manager) -> None:
+    """By its own names, with the number of those who share them, and no finer than the hour when others began."""
+    busy.admit("eve")
+    busy.submit("eve", "s:source > mine:split mine.even > k:sink mine.odd > l:sink")
+    seen = {
+        who.tenant: every(partial(busy.service.running.tasks, who), 2)
+        for who in (ANN, BOB, EVE)
+        if who.tenant is not None
+    }
+    everything = {task.instance: task for task in busy.service.running.tasks(OPERATOR, Paging()).items}
+    for tenant, tasks in seen.items():
+        with busy.committer.looking() as state:
+            own = {
+                i
+                for dataflow in state.running.dataflows.values()
+                if dataflow.tenant == tenant
+                for i in dataflow.instances
+            }
+        assert sorted(own) == [task.instance for task in tasks]
+        assert {task.tenant for task in tasks} <= {"", tenant}
+        # The graph of a tenant is whole.
+        assert {parent for task in tasks for parent in task.inputs} <= own
+        assert [everything[task.instance].dataflows for task in tasks] == [task.dataflows for task in tasks]
+        assert {(0, 0)} == {(task.since.minute, task.since.second) for task in tasks}
+    assert ("split", "p", 3, 3, "") == _shown(seen["ann"][1]) == _shown(seen["bob"][1])
+    assert ("split", "mine", 3, 3, "") == _shown(seen["eve"][1])
+    assert ("source", "ann:weather", 3, 3, "") == _shown(seen["eve"][0]) == _shown(everything[1])
+    assert ("map", "a", 1, 1, "bob") == _shown(seen["bob"][2]) == _shown(everything[5])
+    assert () == busy.service.running.tasks(EVE, Paging(), job="3").items
+
+
+def _shown(task: RunningTaskAnswer) -> tuple[str, str, int, int, str]:
+    return task.type, task.name, task.dataflows, task.tenants, task.tenant
 
 
 def test_a_task_that_fails_is_shown_as_failed(busy: Manager) -> None:
@@ -67,10 +103,14 @@ def test_running_dags_are_the_connected_components(busy: Manager) -> None:
 def test_what_a_task_has_done_is_shown(busy: Manager) -> None:
     """As its host counted it; of one that it says nothing of nothing is known."""
     did = InstanceMeasured(cpu_ns=1_500_000_000, taken=40, emitted=30, dead=10)
-    last = Measured(at=2.0, instances={5: did}, states={5: 20_000})
-    measured = (Measured(at=1.0, instances={5: InstanceMeasured()}), last)
+    now = time.monotonic()
+    last = Measured(at=now, instances={5: did}, states={5: 20_000})
+    measured = (Measured(at=now - 10, instances={5: InstanceMeasured()}), last)
     busy.seen.jobs["2"] = JobSeen(job="2", host="north", state="running", measured=measured, seen=NOW)
     tasks = {task.instance: task for task in busy.service.running.tasks(OPERATOR, Paging()).items}
+    assert [(4.0, 3.0, 0.15), (None, None, None)] == [
+        (task.events_in_per_second, task.events_out_per_second, task.cores) for task in (tasks[5], tasks[6])
+    ]
     assert [(1.5, 40, 30, 10, 20_000), (None, None, None, None, 0)] == [
         (task.cpu_seconds, task.events_in, task.events_out, task.events_dead, task.state_bytes)
         for task in (tasks[5], tasks[6])

@@ -529,7 +529,7 @@ ROUTES: dict[str, Route] = {
     "remove_secret": Route(
         well=_ask("ann", "/v1/secrets/warehouse"), own={"not-found": _ask("bob", "/v1/secrets/warehouse")}
     ),
-    "running_tasks": _operators("/v1/running/tasks"),
+    "running_tasks": Route(well=_ask("ann", "/v1/running/tasks"), waits=True),
     "running_dags": _operators("/v1/running/dags"),
     "jobs": _operators("/v1/jobs"),
     "job": Route(

@@ -182,7 +182,7 @@ def test_a_quota_is_set_and_holds(ann: httpx.Client, operator: httpx.Client) -> 
     )
 
 
-@pytest.mark.parametrize("path", ["running/tasks", "running/dags", "jobs", "jobs/1", "streams", "hosts"])
+@pytest.mark.parametrize("path", ["running/dags", "jobs", "jobs/1", "streams", "hosts"])
 def test_what_runs_is_the_operators_to_see(ann: httpx.Client, operator: httpx.Client, path: str) -> None:
     """An operator is shown what runs; a tenant may not see it."""
     assert [403, 200] == [client.get(f"/v1/{path}").status_code for client in (ann, operator)]

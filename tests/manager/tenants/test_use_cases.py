@@ -174,7 +174,6 @@ def test_a_tenants_name_is_taken_once(manager: Manager) -> None:
 OPERATORS_ONLY: dict[str, Callable[[Manager, Caller], object]] = {
     "admit": lambda m, who: m.service.administration.admit(who, TenantForm(name="zoe")),
     "set_quota": lambda m, who: m.service.administration.set_quota(who, "ann", Quota()),
-    "running_tasks": lambda m, who: m.service.running.tasks(who, Paging()),
     "running_dags": lambda m, who: m.service.running.dags(who, Paging()),
     "jobs": lambda m, who: m.service.running.jobs(who, Paging()),
     "job": lambda m, who: m.service.running.job(who, "1"),

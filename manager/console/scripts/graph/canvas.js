@@ -2,44 +2,44 @@
 
 import { element } from "../dom.js";
 import { colouring } from "./colours.js";
-import { draw as drawGraph } from "./drawing.js";
+import { draw as drawGraph, LEVELS } from "./drawing.js";
 import { listenToInput } from "./pan-zoom.js";
 import { byJob, layoutOf, shapeOf } from "./layout.js";
 import { around, centred, fitted, holds, middle, panned, pointAt, SCALES, zoomed } from "./view.js";
 import { counted } from "../plurals.js";
 
-const HELP = "Drag or use the arrow keys to move; scroll, pinch, + and − to zoom; 0 to show everything.";
-const TOGGLE_HELP = " Click a job to expand it; Enter expands or collapses the selected one.";
+const HELP = "Drag or use the arrow keys to move; scroll, pinch, + and − to zoom; Enter to see the selected job from nearby;"
+  + " 0 to show everything. The nearer, the more is written on it.";
 /** The least scale of what is brought into view. */
 const LEGIBLE = 0.8;
 
 /**
  * A canvas. It is drawn again whenever its graph or its view changes.
  * @param {object} options `label` names it; `low` makes it less high; `onChoose(chosen)` is called with `{instance}`,
- *   `{job}` or null; `onToggle(job)` is called to expand or collapse a job; `signal` ends it
- * @returns {{node, show, choose, reveal, fit, zoom}}
+ *   `{job}` or null; `signal` ends it
+ * @returns {{node, show, choose, reveal, enter, fit, zoom}}
  */
-export function graphCanvas({ label, low = false, onChoose = nothing, onToggle = nothing, signal }) {
+export function graphCanvas({ label, low = false, onChoose = nothing, signal }) {
   const looks = low ? "canvas low" : "canvas";
   const canvas = element("canvas", { class: looks, tabindex: "0", role: "application", "aria-label": label });
   const summary = element("p", { class: "faint canvas-summary" });
   const hint = element("p", { class: "faint", id: `${label.replaceAll(/\W+/g, "-")}-keys` },
-    HELP, onToggle === nothing ? "" : TOGGLE_HELP);
+    HELP);
   canvas.setAttribute("aria-describedby", hint.id);
   const pen = canvas.getContext("2d", { alpha: false });
   const kept = new Map();
   const state = { shape: null, layout: null, view: null, size: { width: 1, height: 1 }, chosen: null, asked: false };
   const look = { tasks: new Map(), jobs: new Map(), marked: null, chosen: null, colours: null, theme: themeOf(canvas) };
 
-  function show({ tasks, jobs = [], open, way = "job", marked = null }) {
+  function show({ tasks, jobs = [], way = "job", marked = null }) {
     look.tasks = new Map(tasks.map((task) => [task.instance, task]));
     look.jobs = new Map(jobs.map((job) => [job.job, job]));
     look.marked = marked;
     look.colours = colouring(way, byJob(tasks));
-    const shape = shapeOf(tasks, open);
+    const shape = shapeOf(tasks);
     if (shape !== state.shape) {
       const before = state.layout;
-      state.layout = layoutOf(tasks, open, kept);
+      state.layout = layoutOf(tasks, kept);
       state.shape = shape;
       keepInPlace(before);
     }
@@ -84,14 +84,21 @@ export function graphCanvas({ label, low = false, onChoose = nothing, onToggle =
 
   function chooseAt(at) {
     const point = pointAt(state.view, at);
-    const node = [...state.layout.nodes.values()].find((each) => holds(each, point));
+    const isNear = state.view.scale >= LEVELS.tasks;
+    const node = isNear && [...state.layout.nodes.values()].find((each) => holds(each, point));
     const box = [...state.layout.boxes.values()].find((each) => holds(each, point));
-    if (!node && box && !box.open) {
-      choose({ job: box.job });
-      onToggle(box.job);
-      return;
-    }
     choose(node ? { instance: node.instance } : box ? { job: box.job } : null);
+  }
+
+  /** Show the selected job, or that of the selected task, so near that its tasks are drawn. */
+  function enter() {
+    const job = state.chosen?.job ?? look.tasks.get(state.chosen?.instance)?.job;
+    const box = state.layout?.boxes.get(job);
+    if (box !== undefined && state.view !== null) {
+      const view = fitted(box, state.size);
+      state.view = view.scale < LEVELS.tasks ? zoomed(view, LEVELS.tasks / view.scale, middle({ x: 0, y: 0, ...state.size })) : view;
+      draw();
+    }
   }
 
   function moved(view) {
@@ -106,7 +113,7 @@ export function graphCanvas({ label, low = false, onChoose = nothing, onToggle =
     zoom: (factor, at) => moved((view) => zoomed(view, factor, at ?? middle({ x: 0, y: 0, ...state.size }))),
     fit: () => moved(() => fitted(whole(state.layout), state.size)),
     choose: (at) => state.layout && state.view && chooseAt(at),
-    toggle: () => state.chosen && onToggle(state.chosen.job ?? look.tasks.get(state.chosen.instance)?.job),
+    enter,
     clear: () => choose(null),
   };
   listenToInput(canvas, on);
@@ -127,9 +134,9 @@ export function graphCanvas({ label, low = false, onChoose = nothing, onToggle =
     const ratio = window.devicePixelRatio || 1;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const painted = drawGraph(pen, state.layout, state.view, state.size, look);
-    const words =
-      `In view: ${counted(painted.tasks, "task")} and ${counted(painted.streams, "stream")}` +
-      ` in ${counted(painted.jobs, "job")}, of ${counted(look.tasks.size, "task")} in all.`;
+    const parts = state.view.scale < LEVELS.tasks ? "" : `${counted(painted.tasks, "task")} and `;
+    const words = `In view: ${parts}${counted(painted.streams, "stream")}${parts ? " in" : " between"}` +
+      ` ${counted(painted.jobs, "job")}, of ${counted(look.tasks.size, "task")} in all.`;
     if (summary.textContent !== words) {
       summary.textContent = words;
     }
@@ -155,14 +162,14 @@ export function graphCanvas({ label, low = false, onChoose = nothing, onToggle =
   dark.addEventListener("change", themed, { signal });
   signal.addEventListener("abort", () => resizing.disconnect());
   const node = element("div", { class: "canvas-frame" }, canvas, summary, hint);
-  return { node, show, choose, reveal, fit: on.fit, zoom: on.zoom };
+  return { node, show, choose, reveal, enter, fit: on.fit, zoom: on.zoom };
 }
 
 function whole(layout) {
   return { x: 0, y: 0, width: layout.width, height: layout.height };
 }
 
-/** The place of a task, or of its job's box if that is collapsed. */
+/** The place of a task or of a job's box. */
 function placeOf(layout, { instance, job }) {
   return instance === undefined ? layout.boxes.get(job) : layout.nodes.get(instance);
 }

@@ -10,9 +10,13 @@ const SWEEPS = 6;
 /** The bends for each node above which long edges are straight: with more, nobody could follow them. */
 const MOST_BENDS = 8;
 
-/** The items of a part with their places, and its width and height; `members` are in topological order. */
-export function laidOut(graph, members) {
-  const layers = withBends(graph, members, layersOf(graph, members));
+/**
+ * The items of a part with their places, and its width and height; `members` are in topological order. With an aspect,
+ * which is the ratio of width to height, a layer that is too high for it has several columns.
+ */
+export function laidOut(graph, members, aspect = null) {
+  const layer = layersOf(graph, members);
+  const layers = withBends(graph, members, aspect === null ? layer : wrapped(graph, members, layer, aspect));
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     arrange(layers, sweep % 2 === 0);
   }
@@ -37,6 +41,26 @@ function layersOf(graph, members) {
     }
   }
   return layer;
+}
+
+/** The column of each node: its layer, in as many columns as keep the height that a part of this area has. */
+function wrapped(graph, members, layer, aspect) {
+  const high = (node) => graph.nodes[node].height + BESIDE;
+  const area = members.reduce((sum, node) => sum + high(node) * (graph.nodes[node].width + ACROSS), 0);
+  const most = Math.sqrt(area / aspect);
+  const columns = new Map();
+  let [column, filled] = [-1, 0];
+  const byLayer = [...members].sort((one, other) => layer.get(one) - layer.get(other));
+  byLayer.forEach(function settle(node, at) {
+    const begins = at === 0 || layer.get(node) !== layer.get(byLayer[at - 1]);
+    if (begins || filled + high(node) > most) {
+      column += 1;
+      filled = 0;
+    }
+    filled += high(node);
+    columns.set(node, column);
+  });
+  return columns;
 }
 
 function withBends(graph, members, layer) {

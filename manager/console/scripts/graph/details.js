@@ -1,24 +1,32 @@
 /** The details of a selected task or job, beside the graph. */
 
-import { badge, element } from "../dom.js";
-import { ago, count, seconds } from "../format.js";
+import { badge, element, named } from "../dom.js";
+import { ago, cores, count, seconds } from "../format.js";
+import { loadOf } from "./colours.js";
+import { perSecond } from "./figures.js";
+import { labelOf } from "./names.js";
 import { counted } from "../plurals.js";
 
 const MOST_LINKS = 20;
 
 /**
  * The details of a task.
- * @param {object} on `choose(chosen)` and `toggle(job)`
+ * @param {object} on `choose(chosen)`, and whether the reader is an operator
  */
 export function taskDetails(task, children, tasks, on) {
   return [
-    element("h2", {}, `${task.type} #${task.instance}`),
+    element("h2", {}, labelOf(task)),
     facts([
+      ["Type", element("code", {}, task.type)],
       ["State", badge(task.state)],
       ...(task.failed ? [["Failure", task.failed]] : []),
-      ["Job", element("a", { href: `#/jobs/${encodeURIComponent(task.job)}` }, `job ${task.job}`)],
-      ["Used by", counted(task.dataflows, "dataflow")],
+      ["Job", jobLink(task.job, on.isOperator)],
+      ["Used by", `${counted(task.dataflows, "dataflow")}${task.tenants > 1 ? ` of ${counted(task.tenants, "tenant")}` : ""}`],
+      ...(on.isOperator && task.tenant ? [["Tenant", named(task.tenant)]] : []),
       ["Running since", ago(task.since)],
+      ["Cores, last minute", cores(task.cores)],
+      ["Events in, last minute", perSecond(task.events_in_per_second)],
+      ["Events out, last minute", perSecond(task.events_out_per_second)],
       ["CPU since its job started", seconds(task.cpu_seconds)],
       ["Events in", count(task.events_in)],
       ["Events out", count(task.events_out)],
@@ -30,23 +38,31 @@ export function taskDetails(task, children, tasks, on) {
   ];
 }
 
-/** The details of a job; `answer` is that of `GET /v1/jobs`, if there is one. */
-export function jobDetails(job, answer, members, open, on) {
+/**
+ * The details of a job; `answer` is that of `GET /v1/jobs`, if there is one.
+ * @param {object} on `enter()`, and whether the reader is an operator
+ */
+export function jobDetails(job, answer, members, on) {
   const failed = members.filter((task) => task.state === "failed").length;
   return [
     element("h2", {}, `Job ${job}`),
     facts([
-      ["State", badge(answer?.state ?? "unknown")],
+      ...(answer ? [["State", badge(answer.state)], ["Host", answer.host]] : []),
       ...(answer?.trouble ? [["Problem", answer.trouble]] : []),
-      ["Host", answer?.host ?? "–"],
       ["Tasks", count(members.length)],
+      ["Shared", count(members.filter((task) => task.dataflows > 1).length)],
       ["Failed", count(failed)],
-      ["CPU since it started", seconds(cpuOf(members))],
+      ["Cores, last minute", cores(loadOf(members))],
     ]),
     element("p", { class: "toolbar" },
-      button(open ? "Collapse" : "Expand", () => on.toggle(job)),
-      element("a", { class: "button small", href: `#/jobs/${encodeURIComponent(job)}` }, "Open job page")),
+      button("Zoom in on it", on.enter),
+      on.isOperator
+        ? element("a", { class: "button small", href: `#/jobs/${encodeURIComponent(job)}` }, "Open job page") : null),
   ];
+}
+
+function jobLink(job, isOperator) {
+  return isOperator ? element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, `job ${job}`) : `job ${job}`;
 }
 
 /** A list of names with their values. */
@@ -66,14 +82,9 @@ function neighbours(title, instances, tasks, on) {
     element("h3", {}, title),
     element("ul", { class: "plain" },
       shown.map((task) => element("li", {},
-        button(`${task.type} #${task.instance}`, () => on.choose({ instance: task.instance })))),
+        button(labelOf(task), () => on.choose({ instance: task.instance })))),
       rest > 0 ? element("li", { class: "faint" }, `and ${count(rest)} more`) : null),
   ];
-}
-
-function cpuOf(members) {
-  const known = members.map((task) => task.cpu_seconds).filter((each) => typeof each === "number");
-  return known.length === 0 ? null : known.reduce((sum, each) => sum + each, 0);
 }
 
 function button(words, act) {

@@ -1,16 +1,25 @@
-/** The drawing of the graph on a canvas: only the part in view, without what is too small to read. */
+/**
+ * The drawing of the graph on a canvas: only the part in view, and as much of it as can be read at its scale. From afar
+ * jobs are boxes with their counts and load; nearer there are tasks, then their names, then their figures.
+ */
 
-import { count } from "../format.js";
+import { cores, count } from "../format.js";
 import { seen, touch } from "./view.js";
 import { counted } from "../plurals.js";
+import { loadOf } from "./colours.js";
+import { perSecond } from "./figures.js";
+import { nameOf } from "./names.js";
 
-/** The scales from which tasks have text, and outlines. */
-const READABLE = 0.42;
-const OUTLINED = 0.12;
+/** The scales from which there are tasks, their names, and their figures. */
+export const LEVELS = { tasks: 0.16, names: 0.3, figures: 0.85 };
+/** The scale from which the type is below the name. */
+const TYPED = 0.5;
 /** The length in pixels below which streams are not drawn. */
 const VISIBLE = 1.5;
 const DIM = 0.22;
-const LONGEST = 25;
+/** The part of a font's size that a character is wide, approximately. */
+const WIDE = 0.56;
+const NARROW = { width: 44, height: 18 };
 
 /**
  * Draw a layout in a view.
@@ -21,6 +30,7 @@ const LONGEST = 25;
  */
 export function draw(pen, layout, view, size, look) {
   const frame = seen(view, size);
+  const isFar = view.scale < LEVELS.tasks;
   pen.save();
   pen.fillStyle = look.theme.ground;
   pen.fillRect(0, 0, size.width, size.height);
@@ -28,48 +38,70 @@ export function draw(pen, layout, view, size, look) {
   pen.scale(view.scale, view.scale);
   pen.textBaseline = "middle";
   const boxes = [...layout.boxes.values()].filter((box) => touch(box, frame));
-  const edges = layout.edges.filter((edge) => touch(edge, frame) && (edge.width + edge.height) * view.scale >= VISIBLE);
-  const open = new Set(boxes.filter((box) => box.open).map((box) => box.job));
+  const edges = layout.edges.filter((edge) => (edge.bridge || !isFar) && touch(edge, frame)
+    && (edge.width + edge.height) * view.scale >= VISIBLE);
   const nodes = [];
-  for (const node of layout.nodes.values()) {
-    if (open.has(node.job) && touch(node, frame)) {
-      nodes.push(node);
+  if (!isFar) {
+    const shown = new Set(boxes.map((box) => box.job));
+    for (const node of layout.nodes.values()) {
+      if (shown.has(node.job) && touch(node, frame)) {
+        nodes.push(node);
+      }
     }
   }
-  boxes.forEach((box) => drawBox(pen, box, view, look));
+  boxes.forEach((box) => drawBox(pen, box, view, look, isFar));
   drawEdges(pen, edges, view, look);
   drawNodes(pen, nodes, view, look);
   pen.restore();
   return { tasks: nodes.length, jobs: boxes.length, streams: edges.length };
 }
 
-function drawBox(pen, box, view, look) {
+function drawBox(pen, box, view, look, isFar) {
   const { theme } = look;
-  const dim = !box.open && look.marked !== null && !box.tasks.some((task) => look.marked.has(task.instance));
-  pen.globalAlpha = dim ? DIM : 1;
+  const { scale } = view;
+  pen.globalAlpha = isFar && look.marked !== null && !box.tasks.some((task) => look.marked.has(task.instance)) ? DIM : 1;
   pen.fillStyle = theme.surface;
   pen.fillRect(box.x, box.y, box.width, box.height);
   pen.fillStyle = look.colours.ofJob(box.job);
-  pen.fillRect(box.x, box.y, box.open ? box.width : 8, box.open ? 4 : box.height);
+  pen.fillRect(box.x, box.y, box.width, 5 / Math.max(scale, LEVELS.tasks / 2));
   const chosen = look.chosen?.job === box.job;
   outline(pen, box, chosen ? theme.accent : theme.line, chosen ? 3 : 1, view);
-  if (view.scale >= (box.open ? OUTLINED : READABLE / 2)) {
-    const failed = box.tasks.filter((task) => task.state === "failed").length;
-    pen.fillStyle = theme.text;
-    pen.font = `600 15px ${theme.font}`;
-    pen.fillText(`job ${box.job} · ${look.jobs.get(box.job)?.state ?? "state unknown"}`, box.x + 18, box.y + 24);
-    if (!box.open) {
-      pen.font = `13px ${theme.font}`;
-      pen.fillText(counted(box.tasks.length, "task"), box.x + 18, box.y + 48);
-    }
-    if (failed > 0) {
-      pen.fillStyle = theme.bad;
-      pen.textAlign = "right";
-      pen.fillText(`${count(failed)} failed`, box.x + box.width - 12, box.y + (box.open ? 24 : 48));
-      pen.textAlign = "left";
-    }
+  const failed = box.tasks.filter((task) => task.state === "failed").length;
+  if (isFar) {
+    drawSummary(pen, box, scale, look, failed);
+  } else {
+    const size = bounded(13 / scale, 15, 38);
+    const state = look.jobs.get(box.job)?.state;
+    pen.font = `600 ${size}px ${theme.font}`;
+    pen.fillStyle = failed > 0 ? theme.bad : theme.text;
+    const words = [`job ${box.job}`, ...(state ? [state] : []), ...(failed > 0 ? [`${count(failed)} failed`] : [])];
+    pen.fillText(shortened(words.join(" · "), box.width - 36, size), box.x + 18, box.y + 32);
   }
   pen.globalAlpha = 1;
+}
+
+/** A job from afar: the text has the size of the screen, as much of it as there is room for. */
+function drawSummary(pen, box, scale, { theme, colours }, failed) {
+  pen.save();
+  pen.globalAlpha *= 0.3;
+  pen.fillStyle = failed > 0 ? theme.bad : colours.ofJob(box.job);
+  pen.fillRect(box.x, box.y, box.width, box.height);
+  pen.restore();
+  const room = { width: box.width * scale, height: box.height * scale };
+  if (room.width < NARROW.width || room.height < NARROW.height) {
+    return;
+  }
+  const load = loadOf(box.tasks);
+  const lines = [
+    `job ${box.job}`, counted(box.tasks.length, "task"), ...(load === null ? [] : [`${cores(load)} cores`]),
+    ...(failed > 0 ? [`${count(failed)} failed`] : []),
+  ].slice(0, Math.floor((room.height - 2) / 16));
+  const size = 12 / scale;
+  lines.forEach(function write(line, at) {
+    pen.font = `${at === 0 ? "600 " : ""}${size}px ${theme.font}`;
+    pen.fillStyle = theme.text;
+    pen.fillText(shortened(line, box.width - 10 / scale, size), box.x + 6 / scale, box.y + (13 + 16 * at) / scale);
+  });
 }
 
 /** One path for each style: thousands of single strokes would take longer than a frame. */
@@ -111,35 +143,57 @@ function drawNodes(pen, nodes, view, look) {
   for (const node of nodes) {
     const task = look.tasks.get(node.instance);
     pen.globalAlpha = look.marked !== null && !look.marked.has(node.instance) ? DIM : 1;
-    if (view.scale < READABLE) {
+    if (view.scale < LEVELS.names) {
       pen.fillStyle = task.state === "failed" ? look.theme.bad : look.colours.of(task);
       pen.fillRect(node.x, node.y, node.width, node.height);
     } else {
-      drawText(pen, node, task, look);
+      drawText(pen, node, task, view, look);
     }
     const chosen = look.chosen?.instance === node.instance;
     const marked = look.marked?.has(node.instance);
     if (chosen || marked) {
       outline(pen, node, look.theme.accent, chosen ? 4 : 2, view);
-    } else if (view.scale >= OUTLINED) {
+    } else {
       outline(pen, node, task.state === "failed" ? look.theme.bad : look.theme.line, 1, view);
     }
   }
   pen.globalAlpha = 1;
 }
 
-function drawText(pen, node, task, { theme, colours }) {
+/** The name of a task, with how many dataflows share it; from nearby also its type and figures. */
+function drawText(pen, node, task, { scale }, { theme, colours }) {
+  const [left, size] = [node.x + 14, bounded(11 / scale, 12, 34)];
   pen.fillStyle = theme.ground;
   pen.fillRect(node.x, node.y, node.width, node.height);
   pen.fillStyle = colours.of(task);
-  pen.fillRect(node.x, node.y, 6, node.height);
-  pen.fillStyle = theme.text;
-  pen.font = `600 12px ${theme.font}`;
-  pen.fillText(shortened(task.type), node.x + 13, node.y + 13);
-  pen.font = `11px ${theme.font}`;
-  pen.fillStyle = task.state === "failed" ? theme.bad : theme.faint;
-  const words = task.state === "active" ? counted(task.dataflows, "dataflow") : task.state;
-  pen.fillText(`#${task.instance} · ${words}`, node.x + 13, node.y + 29);
+  pen.fillRect(node.x, node.y, 7, node.height);
+  const shared = task.dataflows > 1 ? `×${count(task.dataflows)}` : "";
+  const room = node.width - 22;
+  function write(text, height, font, colour, most = room) {
+    pen.font = `${font === size ? "600 " : ""}${font}px ${theme.font}`;
+    pen.fillStyle = colour;
+    pen.fillText(shortened(text, most, font), left, node.y + height);
+  }
+  const height = scale < TYPED ? 30 : scale < LEVELS.figures ? 20 : 14;
+  write(nameOf(task), height, size, task.state === "failed" ? theme.bad : theme.text, room - (shared.length + 1) * size * WIDE);
+  if (shared) {
+    pen.textAlign = "right";
+    pen.font = `${size}px ${theme.font}`;
+    pen.fillStyle = theme.accent;
+    pen.fillText(shared, node.x + node.width - 8, node.y + height);
+    pen.textAlign = "left";
+  }
+  const kind = task.state === "active" ? task.type : `${task.state} · ${task.type}`;
+  const colour = task.state === "failed" ? theme.bad : theme.faint;
+  if (scale < LEVELS.figures) {
+    if (scale >= TYPED) {
+      write(kind, 44, size * 0.8, colour);
+    }
+    return;
+  }
+  write(kind, 31, 11, colour);
+  const rate = task.inputs.length > 0 ? task.events_in_per_second : task.events_out_per_second;
+  write(typeof rate === "number" ? `${perSecond(rate)} · ${cores(task.cores)} cores` : "no figures yet", 47, 11, theme.faint);
 }
 
 function outline(pen, box, colour, width, view) {
@@ -148,6 +202,11 @@ function outline(pen, box, colour, width, view) {
   pen.strokeRect(box.x, box.y, box.width, box.height);
 }
 
-function shortened(text) {
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
+function bounded(number, least, most) {
+  return Math.min(most, Math.max(least, number));
+}
+
+function shortened(text, width, font) {
+  const fits = Math.floor(width / (font * WIDE));
+  return text.length > fits ? `${text.slice(0, Math.max(0, fits - 1))}…` : text;
 }

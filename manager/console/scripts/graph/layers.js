@@ -15,11 +15,12 @@ const ASPECT = 1.6;
  * The places of nodes and the routes of edges. An edge that closes a cycle is straight, and has no effect on the layout.
  * @param {Array<{id: *, width: number, height: number}>} nodes
  * @param {Array<[*, *]>} edges pairs of a feeding and a fed node; those of unknown nodes are ignored
+ * @param {object} how `wraps` makes several columns of one that is much higher than the whole is wide
  * @returns {{width: number, height: number, at: Map<*, {x: number, y: number}>, routes: Map<string, number[][]>}}
  */
-export function layered(nodes, edges) {
+export function layered(nodes, edges, { wraps = false } = {}) {
   const graph = linked(nodes, edges);
-  const parts = connected(graph).map((members) => laidOut(graph, members));
+  const parts = connected(graph).map((members) => laidOut(graph, members, wraps ? ASPECT : null));
   return assembled(graph, packed(parts));
 }
 

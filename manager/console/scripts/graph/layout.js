@@ -1,11 +1,11 @@
-/** The layout of the running graph: a box for each job, expanded or collapsed, and the streams between. */
+/** The layout of the running graph: a box for each job with its tasks, and the streams between. */
 
 import { layered, routeOf } from "./layers.js";
 
-const TASK = { width: 192, height: 40 };
-const COLLAPSED = { width: 200, height: 72 };
+const TASK = { width: 192, height: 60 };
+const LEAST_WIDTH = 224;
 const PADDING = 16;
-const TITLE = 32;
+const TITLE = 48;
 
 /** The tasks of `GET /v1/running/tasks` by job: a map in the order of jobs. */
 export function byJob(tasks) {
@@ -18,31 +18,30 @@ export function byJob(tasks) {
 }
 
 /** A text of all that a layout depends on: if it is equal, so is the layout. */
-export function shapeOf(tasks, open) {
-  return tasks.map((task) => `${task.instance}:${task.job}:${task.inputs}`).join(";") + `|${[...open].sort().join()}`;
+export function shapeOf(tasks) {
+  return tasks.map((task) => `${task.instance}:${task.job}:${task.inputs}`).join(";");
 }
 
 /**
  * The running graph laid out.
  * @param {Array} tasks those of `GET /v1/running/tasks`
- * @param {Set<string>} open the expanded jobs
  * @param {Map} kept the earlier layouts of jobs, so that only changed ones are laid out again
  * @returns {{width, height, boxes: Map, nodes: Map, edges: Array}} boxes by job, nodes by instance
  */
-export function layoutOf(tasks, open, kept = new Map()) {
+export function layoutOf(tasks, kept = new Map()) {
   const jobs = byJob(tasks);
-  const inner = new Map([...jobs].map(([job, members]) => [job, open.has(job) ? within(job, members, kept) : null]));
-  const sizes = [...jobs.keys()].map((job) => ({ id: job, ...sizeOf(inner.get(job)) }));
+  const inner = new Map([...jobs].map(([job, members]) => [job, within(job, members, kept)]));
+  const sizes = [...inner].map(([job, { drawn }]) => ({
+    id: job, width: Math.max(LEAST_WIDTH, drawn.width + 2 * PADDING), height: drawn.height + 2 * PADDING + TITLE,
+  }));
   const homes = new Map(tasks.map((task) => [task.instance, task.job]));
   const crossing = tasks.flatMap((task) => crossings(task, homes));
-  const outer = layered(sizes, crossing.map(({ from, to }) => [homes.get(from), homes.get(to)]));
+  const outer = layered(sizes, crossing.map(({ from, to }) => [homes.get(from), homes.get(to)]), { wraps: true });
   const layout = { width: outer.width, height: outer.height, boxes: new Map(), nodes: new Map(), edges: [] };
   for (const { id: job, width, height } of sizes) {
-    const box = { job, ...outer.at.get(job), width, height, open: open.has(job), tasks: jobs.get(job) };
+    const box = { job, ...outer.at.get(job), width, height, tasks: jobs.get(job) };
     layout.boxes.set(job, box);
-    if (box.open) {
-      place(layout, box, inner.get(job));
-    }
+    place(layout, box, inner.get(job));
   }
   layout.edges.push(...between(layout, crossing, homes, outer.routes));
   layout.edges.forEach((edge) => Object.assign(edge, bounds(edge.points)));
@@ -59,7 +58,7 @@ function inOrder(one, other) {
 
 /** The layout of the tasks within a job. */
 function within(job, members, kept) {
-  const shape = shapeOf(members, []);
+  const shape = shapeOf(members);
   const before = kept.get(job);
   if (before?.shape === shape) {
     return before;
@@ -69,14 +68,6 @@ function within(job, members, kept) {
   const made = { shape, members, drawn: layered(nodes, edges) };
   kept.set(job, made);
   return made;
-}
-
-function sizeOf(inner) {
-  if (inner === null) {
-    return COLLAPSED;
-  }
-  const { width, height } = inner.drawn;
-  return { width: Math.max(COLLAPSED.width, width + 2 * PADDING), height: height + 2 * PADDING + TITLE };
 }
 
 function crossings(task, homes) {
@@ -94,31 +85,22 @@ function place(layout, box, { members, drawn }) {
       const route = drawn.routes.get(routeOf(parent, task.instance));
       if (route) {
         const points = route.map(([across, down]) => [left + across, top + down]);
-        layout.edges.push({ from: [parent], to: [task.instance], count: 1, bridge: false, points });
+        layout.edges.push({ from: [parent], to: [task.instance], bridge: false, points });
       }
     }
   }
 }
 
-/** The streams between jobs: one line for all that have the same ends, which are tasks or collapsed jobs. */
+/** The streams between jobs: one line for all that have the same ends. */
 function between(layout, crossing, homes, routes) {
   const lines = new Map();
   for (const { from, to } of crossing) {
-    const [begin, end] = [from, to].map((each) => layout.nodes.get(each) ?? layout.boxes.get(homes.get(each)));
-    const name = [begin, end].map((each) => (each.instance === undefined ? `job ${each.job}` : each.instance)).join();
-    const line = lines.get(name) ?? { from: [], to: [], count: 0, bridge: true };
-    if (line.count === 0) {
-      const route = routes.get(routeOf(homes.get(from), homes.get(to)));
-      line.points = [
-        [begin.x + begin.width, begin.y + begin.height / 2],
-        ...route,
-        [end.x, end.y + end.height / 2],
-      ];
-      lines.set(name, line);
-    }
-    line.count += 1;
-    line.from.push(from);
-    line.to.push(to);
+    const [begin, end] = [layout.nodes.get(from), layout.nodes.get(to)];
+    const route = routes.get(routeOf(homes.get(from), homes.get(to)));
+    const points = [
+      [begin.x + begin.width, begin.y + begin.height / 2], ...route, [end.x, end.y + end.height / 2],
+    ];
+    lines.set(routeOf(from, to), { from: [from], to: [to], bridge: true, points });
   }
   return lines.values();
 }

@@ -13,13 +13,13 @@ const KEYS = {
   "=": (on) => on.zoom(NOTCH),
   "-": (on) => on.zoom(1 / NOTCH),
   0: (on) => on.fit(),
-  Enter: (on) => on.toggle(),
+  Enter: (on) => on.enter(),
   Escape: (on) => on.clear(),
 };
 
 /**
  * Listen to the input on a canvas.
- * @param {object} on `pan(across, down)`, `zoom(factor, at)`, `choose(at)`, `fit()`, `toggle()` and `clear()`; points
+ * @param {object} on `pan(across, down)`, `zoom(factor, at)`, `choose(at)`, `fit()`, `enter()` and `clear()`; points
  *   are relative to the canvas, in CSS pixels; a zoom by key has no point
  */
 export function listenToInput(canvas, on) {
@@ -64,6 +64,7 @@ export function listenToInput(canvas, on) {
   canvas.addEventListener("pointercancel", function cancel(event) {
     pointers.delete(event.pointerId);
   });
+  canvas.addEventListener("dblclick", (event) => on.zoom(NOTCH ** 3, at(event)));
   canvas.addEventListener("wheel", function wheel(event) {
     event.preventDefault();
     // Some mice report lines or pages, which are larger than pixels.

@@ -1,7 +1,9 @@
 /** The search for tasks. */
 
+import { nameOf } from "./names.js";
+
 /**
- * The tasks that match all words: a part of a type's name, `#12` or `12` for an instance, `job 3`, or a state.
+ * The tasks that match all words: a part of a name or type, `#12` or `12` for an instance, `job 3`, or a state.
  * @param {Array} tasks those of `GET /v1/running/tasks`
  */
 export function matching(tasks, text) {
@@ -17,5 +19,5 @@ function fits(task, word) {
   if (/^#?\d+$/.test(word)) {
     return task.instance === Number(word.replace("#", ""));
   }
-  return task.type.toLowerCase().includes(word) || task.state === word;
+  return [nameOf(task), task.type].some((text) => text.toLowerCase().includes(word)) || task.state === word;
 }

@@ -7,6 +7,7 @@ import { every, stream } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { facts, taskDetails } from "../graph/details.js";
 import { FIGURES, figuresOf } from "../graph/figures.js";
+import { labelOf } from "../graph/names.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
 import { counted } from "../plurals.js";
@@ -55,7 +56,7 @@ export async function show(main, { parameters, signal }) {
     const byInstance = new Map(state.tasks.map((each) => [each.instance, each]));
     const children = state.tasks.filter((each) => each.inputs.includes(task?.instance)).map((each) => each.instance);
     refresh(parts.details, task
-      ? taskDetails(task, children, byInstance, { choose: bring })
+      ? taskDetails(task, children, byInstance, { choose: bring, isOperator: true })
       : [element("h2", {}, "No task selected"), element("p", {}, "Select one in the graph or in the list below.")]);
   }
 
@@ -78,7 +79,7 @@ export async function show(main, { parameters, signal }) {
     state.tasks = tasks;
     refresh(parts.head, head(job));
     refresh(parts.figures, figures(job, history));
-    drawing.show({ tasks, jobs: [job], open: new Set([job.job]) });
+    drawing.show({ tasks, jobs: [job] });
     showDetails();
     refresh(parts.tasks, taskTable(tasks, bring));
     refresh(parts.streams, streamTable(streams, job.job));
@@ -131,7 +132,7 @@ function figures(job, history) {
 function taskTable(tasks, bring) {
   function button(task) {
     const act = { click: () => bring({ instance: task.instance }) };
-    return element("button", { class: "button small", type: "button", on: act }, `${task.type} #${task.instance}`);
+    return element("button", { class: "button small", type: "button", on: act }, labelOf(task));
   }
   const sorted = [...tasks].sort((one, other) => (other.state === "failed") - (one.state === "failed"));
   const rows = sorted.slice(0, MOST_ROWS);
@@ -140,6 +141,7 @@ function taskTable(tasks, bring) {
     : `${count(rows.length)} of ${counted(tasks.length, "task")}, failed ones first`;
   return table([
     { title: "Task", cell: button },
+    { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "State", cell: (task) => badge(task.state) },
     { title: "Failure", cell: (task) => task.failed || "–" },
     { title: "Dataflows", number: true, cell: (task) => count(task.dataflows) },
