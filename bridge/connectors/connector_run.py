@@ -8,7 +8,7 @@ taken. After a failure a new client begins at the positions in the spool.
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -156,6 +156,8 @@ class ConnectorRun:
         self._stopping = threading.Event()
         self.leaves = False
         """Whether it stops for good."""
+        self._has_left = False
+        """Whether a client has closed for good."""
         self._failures = 0
         """Failures in a row, since something came."""
         self._full = 0
@@ -176,6 +178,10 @@ class ConnectorRun:
                 self._note(self.link.down(str(trouble), self._clock.now()))
                 self._failures += 1
                 self._stopping.wait(self._back_off.after(self._failures))
+        if self.leaves and self.has_begun and not self._has_left:
+            # It was not connected just then, and what it is connected to may be away for ever.
+            with suppress(ConnectorTrouble):
+                self._work()
 
     def stop(self, *, for_good: bool = False) -> None:
         """Let `run` return soon; for good if nobody reads the source any more."""
@@ -196,8 +202,10 @@ class ConnectorRun:
             while not self._stopping.is_set():
                 self._stopping.wait(self._step(client))
         finally:
+            for_good = self.leaves
             with _its_errors():
-                client.close(for_good=self.leaves)
+                client.close(for_good=for_good)
+            self._has_left = for_good
 
     def _note(self, link: LinkState) -> None:
         if link != self.link:

@@ -273,3 +273,30 @@ def test_who_stops_for_good_begins_anew_later(tmp_path: Path) -> None:
         until(lambda: spool.end == 4)
     assert [0, 1, 0, 1] == spooled(tmp_path)["a"]
     spool.close()
+
+
+def test_who_is_not_connected_when_it_stops_for_good_connects_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that nothing is kept for it outside; if that fails, or it was never connected, it stops all the same."""
+    monkeypatch.setattr(connector_run, "_BACK_OFF", BackOff((60.0,)))
+    outside = Outside((2, 0))
+    spool = Spool(tmp_path, most_bytes=10**6)
+    run = ConnectorRun(outside.connect, spool, on_unfit=nobody)
+    outside.trouble = ConnectorTrouble("it was never there")
+    with running(run) as stop:
+        until(lambda: bool(run.link.error))
+        stop(for_good=True)
+    assert [] == outside.closed
+    cases: list[tuple[list[str], list[bool]]] = [([], [False, True]), (["still gone"], [False, True, False])]
+    for later, closed in cases:
+        run = ConnectorRun(outside.connect, spool, on_unfit=nobody)
+        with running(run) as stop:
+            until(lambda: run.has_begun and run.link.connected)  # noqa: B023 - it is called at once
+            outside.trouble = ConnectorTrouble("gone")
+            until(lambda: bool(run.link.error))  # noqa: B023 - as above
+            for trouble in later:
+                outside.trouble = ConnectorTrouble(trouble)
+            stop(for_good=True)
+        assert closed == outside.closed
+    spool.close()
