@@ -328,6 +328,8 @@ def test_what_bridges_are_there_anyway_is_in_the_score() -> None:
     partition.move([0], 1)
     assert 1 == partition.bridges
     assert Expense() == grouping_of(partition).cost
+    # Two tasks of what stays send two streams, whatever their ports are called.
+    assert 2 == Partition(NodeLayout(problem_of([0.0], [("s", 0), ("u", 0)], present=(first,)))).bridges
 
 
 def test_ways_are_looked_for_from_both_ends() -> None:

@@ -165,6 +165,29 @@ def test_a_stream_that_makes_a_cycle_is_refused() -> None:
         GroupingProblem(tasks=(task,), streams=(GroupedStream(parent=1, child=1),), images=(), costs=COSTS)
 
 
+def test_all_that_is_wrong_with_a_problem_is_in_one_message() -> None:
+    """Each id is named with what it is the id of; a cycle over what stays is one too."""
+    task, image = GroupedTask(id=1), Image(name="a", tags=frozenset(), cores=1.0)
+    job = PresentGroup(id="job", image="a", tasks=frozenset({"s"}))
+    with pytest.raises(ValueError, match="this is no grouping problem: ") as refused:
+        GroupingProblem(
+            tasks=(task, task),
+            streams=(GroupedStream(parent=1, child=2),),
+            images=(image, image),
+            costs=COSTS,
+            present=(job, replace(job, image="gone", tasks=frozenset({"s", 1}))),
+        )
+    assert (
+        "task 1 is there twice; image 'a' is there twice; present group 'job' is there twice; "
+        "task of present groups 's' is there twice; unknown task 2; unknown image 'gone'; "
+        "task 1 is in a present group already"
+    ) == str(refused.value).removeprefix("this is no grouping problem: ")
+    over = replace(job, tasks=frozenset({"s", "t"}))
+    streams = (GroupedStream(parent="s", child=1), GroupedStream(parent=1, child="t"))
+    with pytest.raises(ValueError, match="streams make a cycle, job > 1 > job"):
+        GroupingProblem(tasks=(task,), streams=streams, images=(image,), costs=COSTS, present=(over,))
+
+
 @settings(max_examples=20)
 @given(grouping_problems(most_tasks=6))
 def test_no_other_place_saves_anything(problem: GroupingProblem) -> None:
