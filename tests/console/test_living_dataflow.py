@@ -72,7 +72,7 @@ def test_the_graph_has_the_names_of_its_tenant_and_the_figures_of_each_task(
     expect(page.locator(".flow-stream.flows")).to_have_count(3)
     sentence = page.locator(".flow-health")
     expect(sentence).to_contain_text("Running: 4 tasks,")
-    expect(sentence).to_contain_text("But cool rejects some events.")
+    expect(sentence).to_contain_text("But cool fails on some events.")
     sentence.get_by_role("button", name="See the dead letters").click()
     expect(page.get_by_role("tab", name="Dead letters")).to_have_attribute("aria-selected", "true")
     at_work(console_service, flow, entered=0)

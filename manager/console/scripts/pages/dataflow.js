@@ -143,7 +143,8 @@ export async function show(main, { parameters, session, signal, say }) {
     places.head, places.health, places.facts,
     element("div", { class: "toolbar" }, actions.map((action) => action.buttons)),
     actions.map((action) => action.node),
-    element("div", { class: "flow-beside" }, graph.node, panel.node), charts.node, parts.node);
+    element("div", { class: "flow-beside" }, element("div", { class: "flow-graph" }, graph.node, charts.node), panel.node),
+    parts.node);
   updateAll();
   await every(PACE, look, signal);
 }

@@ -56,7 +56,7 @@ function running({ outputs, reason, document: { tasks: written } }, tasks) {
   const words = [`Running: ${counted(tasks.length, "task")}, ${sharedOf(tasks)}${flow ? `; ${flow}` : ""}.`];
   const erring = tasks.find((task) => task.events_dead_per_second > 0);
   if (erring) {
-    return { words: [words, " But ", nameOf(erring), " rejects some events."], tab: LETTERS };
+    return { words: [words, " But ", nameOf(erring), " fails on some events."], tab: LETTERS };
   }
   if (reason) {
     return { words: [words, ` But ${reason}.`] };

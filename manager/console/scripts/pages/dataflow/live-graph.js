@@ -165,7 +165,7 @@ export function liveGraph(choose, signal) {
     return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
   }
 
-  const node = element("div", { class: "flow-graph" }, frame,
+  const node = element("div", {}, frame,
     element("div", { class: "toolbar flow-tools" },
       button("+", "Closer", () => zoom(state.scale * NOTCH)),
       button("−", "Farther", () => zoom(state.scale / NOTCH)),

@@ -62,7 +62,7 @@ export function taskPanel(types, on) {
     const known = figures.get(chosen) ?? null;
     part("kind", task.type, kindOf);
     part("state", [known?.state, known?.reason], ([state, reason]) => (state ? [badge(state), reason ? ` ${reason}` : null] : null));
-    part("figures", [known, alike, running?.reused], ([numbers, others, isReused]) => figuresOf(numbers, others, isReused));
+    part("figures", [known, running ?? null, alike], ([numbers, at, others]) => figuresOf(numbers, at, others));
     part("config", task.config ?? {}, configOf);
     part("past", reconfigurations.filter((one) => touches(one, dataflow.id, chosen)), pastOf);
     if (events === null && known !== null) {
@@ -83,8 +83,9 @@ export function taskPanel(types, on) {
   return { node, show, update, focus: () => heading.focus({ preventScroll: true }) };
 }
 
-function figuresOf(known, alike, isReused) {
-  if (known === null) {
+function figuresOf(known, running, alike) {
+  // For a moment after a replacement, only one of them may be there.
+  if (known === null || running === null) {
     return element("p", { class: "faint" }, "It does not run.");
   }
   return facts([
@@ -95,8 +96,9 @@ function figuresOf(known, alike, isReused) {
     ["Errors", errorsOf(known)],
     ["Size of its state", sizeOf(known.state_bytes)],
     // Of what ran before, tenants learn no more than the hour.
-    ["Runs since", isReused ? `the hour from ${hour(known.since)}` : time(known.since)],
+    ["Runs since", running.reused ? `the hour from ${hour(known.since)}` : time(known.since)],
     ["Shared", sharedWith(known) || "with nobody"],
+    ["Instance", String(running.instance)],
     ...(alike.length > 0 ? [["Runs as one with", named(alike.join(", "))]] : []),
   ]);
 }
