@@ -5,6 +5,7 @@ from asyncio.events import _set_running_loop
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -21,12 +22,14 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from manager.answers.tenants import KeyForm, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import make_app
 from manager.service import Service, service_of
 from manager.use_case import Tools
 from tests import needs
 from tests.manager.managers import Seen
+from tests.manager.rest.real_service import in_folder, real_service
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -148,6 +151,18 @@ def console_over(made: Town, seen: Seen) -> Iterator[ConsoleService]:
         yield ConsoleService(url=url, town=whole, seen=seen, events=events)
         # Open streams would delay the end.
         events.close()
+
+
+@contextmanager
+def empty_town(folder: Path, seen: Seen) -> Iterator[Town]:
+    """A service to which nobody has submitted anything, with the tenant ann."""
+    with real_service(in_folder(folder), seeing=seen) as made:
+        administration = made.service.administration
+        operator = administration.caller(made.key)
+        administration.admit(operator, TenantForm(name="ann"))
+        keys = {"operator": made.key, "ann": administration.make_key(operator, KeyForm(tenant="ann")).key}
+        app = make_app(made.service, LiveEvents(last=0), lambda: None)
+        yield Town(service=made.service, tools=made.tools, app=app, keys=keys, places={})
 
 
 @pytest.fixture

@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.answers.tenants import KeyForm, TenantForm
-from manager.kernel.live_events import LiveEvents
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
-from manager.rest.app import make_app
-from tests.console.conftest import ConsoleService, PageFor, console_over
+from tests.console.conftest import ConsoleService, PageFor, console_over, empty_town
 from tests.console.contents import metered
 from tests.manager.managers import Seen
 from tests.manager.rest.fake_service import THEN
-from tests.manager.rest.real_service import in_folder, real_service
 from tests.manager.rest.town import Town, town
 
 pytestmark = pytest.mark.chromium
@@ -58,7 +54,7 @@ def console_service(
 ) -> Iterator[ConsoleService]:
     """The town with troubles, and a service with a tenant that has done nothing yet."""
     seen, folder = Seen(), tmp_path_factory.mktemp("manners")
-    made = _filled(folder, seen) if request.param == "filled" else _empty(folder, seen)
+    made = _filled(folder, seen) if request.param == "filled" else empty_town(folder, seen)
     with made as there, console_over(there, seen) as served:
         if request.param == "filled":
             metered(served)
@@ -72,17 +68,6 @@ def _filled(folder: Path, seen: Seen) -> Iterator[Town]:
         behind = Measured(streams={"s": StreamMeasured(lag_events=1_234, lag_seconds=2.5)})
         seen.jobs[job] = JobSeen(job=job, host="main", state="died", trouble="disk full", measured=(behind,), seen=THEN)
         yield made
-
-
-@contextmanager
-def _empty(folder: Path, seen: Seen) -> Iterator[Town]:
-    with real_service(in_folder(folder), seeing=seen) as made:
-        administration = made.service.administration
-        operator = administration.caller(made.key)
-        administration.admit(operator, TenantForm(name="ann"))
-        keys = {"operator": made.key, "ann": administration.make_key(operator, KeyForm(tenant="ann")).key}
-        app = make_app(made.service, LiveEvents(last=0), lambda: None)
-        yield Town(service=made.service, tools=made.tools, app=app, keys=keys, places={})
 
 
 def paths(console_service: ConsoleService, who: str) -> Iterator[str]:
@@ -173,3 +158,17 @@ def test_only_the_composer_loads_the_editor(console_service: ConsoleService, pag
         if not path.startswith("/compose"):
             assert [] == [url for url in asked if "codemirror" in url], path
         asked.clear()
+
+
+def test_the_overview_says_what_to_do_where_there_is_nothing(
+    console_service: ConsoleService, page_for: PageFor
+) -> None:
+    """Then links lead to sources, the composer and the modules; otherwise there are none."""
+    page = page_for(console_service.keys["ann"])
+    steps = page.locator(".empty").get_by_role("link")
+    if console_service.places:
+        expect(page.locator(".standing")).to_contain_text(re.compile("All is well|attention"))
+        expect(steps).to_have_count(0)
+    else:
+        expect(page.locator(".standing")).to_have_text("Nothing runs yet, and nothing is wrong.")
+        expect(steps).to_have_text(["See your sources", "Compose a dataflow", "See the modules"])

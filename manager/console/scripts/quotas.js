@@ -3,7 +3,7 @@
 import { element, named, table } from "./dom.js";
 import { count, percent, time } from "./format.js";
 
-/** What quotas limit, in words. */
+/** The limits of a quota, in words. */
 export const LIMITS = {
   dataflows: "Dataflows",
   tasks: "Tasks",
@@ -61,7 +61,8 @@ export function tenantQuotas(tenants) {
   ], rows, { caption: "Tenants and their quotas", empty: "No tenants yet. Admit one, and make a key for it." });
 }
 
-function nearest(tenant) {
+/** The limit of which a tenant uses the largest part. */
+export function nearest(tenant) {
   return COUNTED.reduce((most, limit) => (share(tenant, limit) > share(tenant, most) ? limit : most));
 }
 
@@ -69,6 +70,7 @@ function used(tenant, limit) {
   return `${count(tenant.uses[limit])} of ${count(tenant.quota[limit])}`;
 }
 
-function share(tenant, limit) {
+/** The part of a limit that a tenant uses. */
+export function share(tenant, limit) {
   return tenant.uses[limit] === 0 ? 0 : tenant.uses[limit] / Math.max(1, tenant.quota[limit]);
 }

@@ -1,8 +1,10 @@
-/** The overview: counts, costs, savings, quotas and problems. */
+/** The overview: whether all is well, what needs attention, what runs, what sharing and packing save, and quotas. */
 
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, percent, price, seconds } from "../format.js";
+import { attentionOf, sentenceOf } from "../overview/attention.js";
+import { bar } from "../overview/bars.js";
 import { counted } from "../plurals.js";
 import { quotas } from "../quotas.js";
 import { savedFigures } from "../saved.js";
@@ -13,12 +15,28 @@ export const title = "Overview";
 const PACE = 5;
 const SCATTERED_PACE = 60;
 const QUOTA_PACE = 30;
+const MOST_WRONG = 20;
+const MOST_SOURCES = 500;
 const RECENT = 5 * 60 * 1000;
 
 export async function show(main, { session, signal }) {
   const places = Object.fromEntries(
-    ["counts", "reports", "jobs", "scattered", "quotas"].map((name) => [name, element("div")]));
+    ["standing", "counts", "reports", "jobs", "scattered", "quotas"].map((name) => [name, element("div")]));
   replace(main, element("h1", {}, title), Object.values(places));
+  const isOperator = session.kind === "operator";
+  let tenants = null;
+
+  async function wrong(counts) {
+    tenants ??= await api.pages("/v1/tenants", { signal });
+    const [dataflows, groups, sources, hosts] = await Promise.all([
+      counts.dataflows.degraded > 0
+        ? api.pages("/v1/dataflows", { query: { state: "degraded" }, signal, most: MOST_WRONG }) : [],
+      api.pages("/v1/dead-letters/groups", { signal, most: MOST_WRONG }),
+      api.pages("/v1/sources", { signal, most: MOST_SOURCES }),
+      isOperator ? api.pages("/v1/hosts", { signal }) : [],
+    ]);
+    return attentionOf({ jobs: counts.jobs, hosts, dataflows, groups, sources, tenants }, isOperator);
+  }
 
   async function look() {
     const from = new Date(Date.now() - RECENT).toISOString();
@@ -27,15 +45,17 @@ export async function show(main, { session, signal }) {
       api.get("/v1/reports/savings", { signal }),
       api.get("/v1/reports/savings", { query: { from }, signal }),
     ]);
+    drawn(places.standing, standing(counts, await wrong(counts)));
     drawn(places.counts, dataflowCards(counts));
-    drawn(places.reports, session.kind === "operator" ? reported(hour, recent) : ownReport(hour, recent));
+    drawn(places.reports, isOperator ? reported(hour, recent) : ownReport(hour, recent));
     if (counts.jobs) {
       drawn(places.jobs, jobs(counts.jobs));
     }
   }
 
   async function lookAtQuotas() {
-    drawn(places.quotas, quotas(await api.pages("/v1/tenants", { signal }), session.kind === "operator"));
+    tenants = await api.pages("/v1/tenants", { signal });
+    drawn(places.quotas, quotas(tenants, isOperator));
   }
 
   // The fragmentation takes longest to compute.
@@ -46,7 +66,7 @@ export async function show(main, { session, signal }) {
   await Promise.all([
     every(PACE, look, signal),
     every(QUOTA_PACE, lookAtQuotas, signal),
-    session.kind === "operator" ? every(SCATTERED_PACE, lookScattered, signal) : null,
+    isOperator ? every(SCATTERED_PACE, lookScattered, signal) : null,
   ]);
 }
 
@@ -62,31 +82,56 @@ function drawn(place, content) {
   }
 }
 
+/** Whether all is well, what needs attention, and where there is nothing yet what to do next. */
+function standing(counts, attention) {
+  const { level, words } = sentenceOf(counts, attention);
+  const isEmpty = Object.values(counts.dataflows).every((number) => number === 0);
+  return [
+    element("p", { class: `standing ${level}` }, words),
+    attention.items.length === 0 ? null : [
+      element("h2", {}, "Needs attention"),
+      element("ul", { class: "attention" }, attention.items.map((item) => element("li", {},
+        badge(item.level, item.level === "bad" ? "broken" : "look"),
+        element("span", { class: "words" }, item.words), element("a", { href: item.href }, "Mend it"))),
+      attention.more > 0 ? element("li", { class: "faint" }, `and ${count(attention.more)} more`) : null),
+    ],
+    isEmpty ? element("div", { class: "empty" },
+      element("p", {}, "There are no dataflows yet. To begin:"),
+      element("p", {}, element("a", { class: "button", href: "#/sources" }, "See your sources"), " ",
+        element("a", { class: "button first", href: "#/compose" }, "Compose a dataflow"), " ",
+        element("a", { class: "button", href: "#/modules" }, "See the modules")),
+      element("p", {}, "The composer has templates to begin with.")) : null,
+  ];
+}
+
 function card(words, number, ...more) {
   return element("div", { class: "card" },
     element("h3", {}, words), element("p", { class: "figure" }, number), more);
 }
 
+const LOOKS = { running: "good", degraded: "bad", deploying: "warn", draining: "warn" };
+
 function dataflowCards(counts) {
   const states = Object.entries(counts.dataflows);
-  const all = states.reduce(function add(sum, [, number]) {
-    return sum + number;
-  }, 0);
+  const all = states.reduce((sum, [, number]) => sum + number, 0);
+  const { tasks_running: running, tasks_submitted: submitted } = counts;
   return [
     element("h2", {}, "Dataflows"),
     element("div", { class: "cards" },
       card("Dataflows", count(all),
-        element("p", {}, states.map(function state([name, number]) {
-          return [badge(name, `${count(number)} ${name}`), " "];
-        })),
-        element("p", {}, element("a", { href: all === 0 ? "#/submit" : "#/dataflows" },
-          all === 0 ? "Submit the first one" : "All dataflows"))),
-      card("Tasks running", count(counts.tasks_running),
-        element("p", {}, `of ${count(counts.tasks_submitted)} tasks submitted`),
+        bar("Dataflows by state", states.map(([name, number]) =>
+          ({ look: LOOKS[name] ?? "faint", words: `${count(number)} ${name}`, number }))),
+        element("p", {}, element("a", { href: all === 0 ? "#/compose" : "#/dataflows" },
+          all === 0 ? "Compose the first one" : "All dataflows"))),
+      card("Tasks running", count(running),
+        bar("Tasks submitted", [
+          { look: "accent", words: `${count(running)} run`, number: running },
+          { look: "good", words: `${count(submitted - running)} saved by sharing`, number: submitted - running },
+        ]),
+        element("p", {}, `of ${count(submitted)} tasks submitted`),
         element("p", { class: "faint" }, byKind(counts.running_by_kind, counts.submitted_by_kind)),
-        counts.tasks_submitted > 0
-          ? element("p", {}, `${percent(1 - counts.tasks_running / counts.tasks_submitted)} shared`)
-          : null)),
+        element("p", {}, submitted > 0 ? `${percent(1 - running / submitted)} shared. ` : null,
+          element("a", { href: "#/graph" }, "The graph")))),
   ];
 }
 
@@ -95,6 +140,17 @@ function byKind(running, submitted) {
   return ["sources", "steps", "outputs"].map(function kind(name) {
     return `${count(running[name])} of ${count(submitted[name])} ${name}`;
   }).join(", ");
+}
+
+/** The cores that are taken, and those that sharing and packing save, as parts of what all would take without. */
+function coresBar(taken, saved) {
+  const figures = savedFigures(saved).filter((figure) => typeof figure.cores === "number");
+  return bar("Cores in the last hour", [
+    { look: "accent", words: `Cores taken: ${cores(taken)}`, number: taken },
+    ...figures.map((figure, at) => ({
+      look: figures.length > 1 && at === 0 ? "good" : "warn", words: `${figure.words}: ${figure.number}`, number: figure.cores,
+    })),
+  ]);
 }
 
 function savedCards(saved, report) {
@@ -110,6 +166,7 @@ function reported(hour, recent) {
         element("p", {}, "measured over the last 5 minutes")),
       card("Cores in the last hour", cores(hour.whole.measured.cores), priced(hour.whole.measured, hour)),
       savedCards(hour.whole.saved, hour)),
+    hour.metered_seconds === 0 ? null : coresBar(hour.whole.measured.cores, hour.whole.saved),
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
   ];
 }
@@ -124,6 +181,7 @@ function ownReport(hour, recent) {
       card("Cores in the last hour", cores(own.share.cores), priced(own.share, hour)),
       card("Cores if run alone", cores(own.alone.likely), estimated(own.alone)),
       savedCards(own.saved, hour)),
+    own ? coresBar(own.share.cores, own.saved) : null,
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
   ];
 }
