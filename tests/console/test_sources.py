@@ -235,6 +235,7 @@ def test_fields_and_readers_are_changed(console_service: ConsoleService, page_fo
     dialog.get_by_role("button", name="Change").click()
     fields = page.get_by_role("region", name="Fields that events have")
     expect(fields.get_by_role("row")).to_have_count(2)
+    expect(page.get_by_label("Lines for Command line")).not_to_contain_text("temperature")
     page.get_by_label("All tenants").check()
     page.get_by_role("button", name="Save").click()
     dialog.get_by_role("button", name="Change").click()

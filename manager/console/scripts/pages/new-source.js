@@ -11,6 +11,9 @@ import { proposing } from "./source/proposal.js";
 import { visibilityFields } from "./source/visibility.js";
 import { addressOf } from "./sources.js";
 
+const ABOUT_LISTENING = "Your credentials may publish on a topic once a source has it. Does nothing come? Add the source "
+  + "without fields, and listen on its page.";
+
 export const title = "Add a source";
 
 /** Show the page. */
@@ -63,7 +66,7 @@ export async function show(main, { session, signal, navigate, say }) {
     const isGenerated = GENERATED.includes(chosen.kind);
     replace(described, isGenerated ? element("p", { class: "faint" }, "Braid makes these events, so their fields are known.") : [
       proposing({
-        topic: topicOf, listens: chosen.kind === "topic", format: formatOf, take, placed, signal,
+        topic: topicOf, listens: chosen.kind === "topic", note: ABOUT_LISTENING, format: formatOf, take, placed, signal,
       }),
       fields.node,
     ]);

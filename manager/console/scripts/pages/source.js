@@ -29,25 +29,22 @@ export async function show(main, { parameters, session, signal, say, navigate })
   const isMine = session.kind === "operator" || session.tenant === first.owner;
   const isTopic = isMine && first.connection.kind === "topic";
   const on = { path, session, signal, say, navigate, changed: look };
-  const [fields, readers, removal] = [schemaForm(first, isMine, on), element("div", {}), element("div", {})];
-  let shown = "";
+  const sender = isTopic ? sending(first, { by: parameters.by, signal, say }) : null;
+  let [latest, shown] = [first, ""];
 
   async function look() {
     show(await api.get(path, { signal }));
   }
 
   function show(source) {
+    latest = source;
+    sender?.update(source);
     refresh(facts, factsOf(source, rate.of(source)));
-    const now = JSON.stringify([source.dataflows, source.received?.newest, source.visibility, source.readers]);
-    if (now === shown) {
-      return;
-    }
-    shown = now;
-    refresh(next, source.dataflows > 0 ? null : nextStep(source));
-    refresh(rejected, rejectedOf(source));
-    if (isMine && !readers.contains(document.activeElement)) {
-      replace(readers, visibilityForm(source, on));
-      replace(removal, sourceRemoval(source, on));
+    const now = JSON.stringify([source.dataflows === 0, source.received?.newest]);
+    if (now !== shown) {
+      shown = now;
+      refresh(next, source.dataflows > 0 ? null : nextStep(source));
+      refresh(rejected, rejectedOf(source));
     }
   }
 
@@ -55,12 +52,12 @@ export async function show(main, { parameters, session, signal, say, navigate })
   replace(main,
     element("h1", {}, named(first.name)),
     next, facts, rejected,
-    isTopic ? sending(first, { by: parameters.by, signal, say }) : null,
+    sender?.node,
     newestEvents(first, on),
-    fields,
+    schemaForm(first, isMine, on),
     isTopic ? webhookSection(first, on) : null,
-    isMine ? section("Who may read it", readers) : null,
-    isMine ? section("Remove", removal) : null);
+    isMine ? section("Who may read it", visibilityForm(first, on)) : null,
+    isMine ? section("Remove", sourceRemoval(() => latest, on)) : null);
   await every(PACE, look, signal);
 }
 

@@ -55,7 +55,7 @@ export function fieldTable() {
     const notes = new Map(undecided.map(({ field, why }) => [field, why]));
     rows = [];
     replace(body);
-    Object.entries(schema).forEach(([name, type]) => add(name, type, notes.get(name) ?? ""));
+    Object.entries(schema).sort().forEach(([name, type]) => add(name, type, notes.get(name) ?? ""));
     shown();
   }
 

@@ -12,8 +12,14 @@ const KINDS = {
   http: { title: "HTTP or a webhook", note: "Programs post events over HTTP, or a service calls a webhook." },
   mqtt: { title: "Another MQTT broker", note: "Braid subscribes to a broker of yours." },
   kafka: { title: "Kafka", note: "Braid reads a topic of your cluster." },
-  files: { title: "Files", note: "Braid takes each new file of a folder or bucket." },
-  opcua: { title: "OPC UA", note: "Braid subscribes to nodes of a server." },
+  files: {
+    title: "Files", note: "Braid takes each new file of a folder or bucket.",
+    hints: { folder: "`{\"place\": \"inbox\"}`, a folder that an operator has set up; or `{\"secret\": \"bucket\"}`, a secret with a URL." },
+  },
+  opcua: {
+    title: "OPC UA", note: "Braid subscribes to nodes of a server.",
+    hints: { nodes: "For each field the node whose value it has, such as `{\"celsius\": \"ns=2;s=Line1.Temperature\"}`." },
+  },
   rate: {
     title: "Numbered events", note: "Braid makes events at an even pace, to try things.",
     hints: { per_second: "Events a second. Each has a number and a time." },

@@ -14,7 +14,7 @@ const AS_JSON = ["json", "jsonl"];
 export function linesFor(source, login, { origin, password = PASSWORD, now = new Date() }) {
   const { connection, schema } = source;
   const [topic, levels] = plain(connection.topic);
-  const whole = Object.fromEntries(Object.entries(schema).map(([name, kind]) => [name, EXAMPLES[kind] ?? now.toISOString()]));
+  const whole = Object.fromEntries(Object.entries(schema).sort().map(([name, kind]) => [name, EXAMPLES[kind] ?? now.toISOString()]));
   const event = Object.fromEntries(Object.entries(whole).filter(([name]) => !levels.includes(name)));
   const broker = brokerOf(login.url);
   const over = { ...broker, topic, password, user: login.user, event };

@@ -35,6 +35,6 @@ export function newestEvents({ name, owner }, { session, signal, say }) {
 }
 
 function shown(events) {
-  return element("ol", { class: "sample card", tabindex: "0", "aria-label": "Newest events" },
+  return element("ol", { class: "sample card", tabindex: "0", "aria-label": "Events, newest first" },
     events.toReversed().map((event) => element("li", {}, element("code", {}, event))));
 }

@@ -11,10 +11,10 @@ const MOST = 1_000;
 
 /**
  * The part of a form that proposes fields.
- * @param {object} options `topic()` to listen to, and whether it `listens`; `format()` of the messages, undefined to
+ * @param {object} options `topic()` to listen to, whether it `listens`, and a `note` on that; `format()` of the messages, undefined to
  *   recognise it; `take(answer)` gets the proposal; `placed(errors)` as of `worker`, and `signal`
  */
-export function proposing({ topic, listens, format, take, placed, signal }) {
+export function proposing({ topic, listens, note = "", format, take, placed, signal }) {
   const [wrong, result] = [element("div", {}), element("div", { role: "status" })];
   const events = element("textarea", { rows: 5, spellcheck: "false", autocomplete: "off" });
   const run = worker(wrong, signal);
@@ -50,10 +50,9 @@ export function proposing({ topic, listens, format, take, placed, signal }) {
     return propose("Reading…", messages);
   }
 
-  return element("div", {},
+  return element("div", { class: "asking" },
     listens ? element("div", {},
-      button(`Listen for ${SECONDS} seconds`, listen),
-      element("p", { class: "faint" }, "Your credentials may publish on a topic once a source has it. Does nothing come? Add the source without fields, and listen on its page.")) : null,
+      button(`Listen for ${SECONDS} seconds`, listen), element("p", { class: "faint" }, note)) : null,
     element("details", { open: !listens }, element("summary", {}, "Paste events"),
       field("Events", events, "A message as it will come, such as {\"speed\": 3.5}, or several, one a line."),
       button("Propose fields", read)),

@@ -9,8 +9,11 @@ import { fieldTable } from "./fields.js";
 import { GENERATED } from "./kinds.js";
 import { proposing } from "./proposal.js";
 
+/** What a topic has that stands for many, to which nobody can listen for a proposal. */
+const MANY = /[+#{]/;
+
 /** The section; the fields of generated sources cannot be changed. */
-export function schemaForm(source, isMine, { path, signal, say }) {
+export function schemaForm(source, isMine, { path, signal, say, changed }) {
   const place = element("div", {});
   const isChangeable = isMine && !GENERATED.includes(source.connection.kind);
   let { schema } = source;
@@ -19,7 +22,7 @@ export function schemaForm(source, isMine, { path, signal, say }) {
     replace(place, table([
       { title: "Field", cell: ([name]) => named(name) },
       { title: "Type", cell: ([, type]) => type },
-    ], Object.entries(schema), { caption: "Fields that events have", empty: "No fields are declared, so events are taken as they are." }),
+    ], Object.entries(schema).sort(), { caption: "Fields that events have", empty: "No fields are declared, so events are taken as they are." }),
     isChangeable ? button("Change fields…", change) : null);
   }
 
@@ -42,14 +45,15 @@ export function schemaForm(source, isMine, { path, signal, say }) {
           ({ source: { schema } } = await api.put(`${path}/schema`, body, { signal }));
           say("The fields are changed.");
           display();
+          await changed();
         }
       }, fields.show);
     }
 
     fields.set(schema);
-    replace(place, element("form", { class: "card", on: { submit: save } },
+    replace(place, element("form", { class: "card fields-form", on: { submit: save } },
       proposing({
-        topic: () => topic ?? source.name, listens: kind === "topic", format: () => format ?? undefined,
+        topic: () => topic ?? source.name, listens: kind === "topic" && !MANY.test(topic), format: () => format ?? undefined,
         take: (answer) => fields.set(answer.source.schema, answer.undecided), signal,
       }),
       fields.node, wrong,

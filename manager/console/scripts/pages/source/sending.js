@@ -6,13 +6,26 @@ import { copyable, worker } from "../../forms.js";
 import { credentialsButton } from "../access/credentials.js";
 import { linesFor } from "./lines.js";
 
-/** The section; `by` is the id of the lines that are open at first. */
-export function sending(source, { by = "mosquitto", signal, say }) {
+/** The section; `by` is the id of the lines that are open at first, and `update(source)` has other fields in them. */
+export function sending(first, { by = "mosquitto", signal, say }) {
   const [words, lines, wrong] = [element("p", {}), element("div", {}), element("div", {})];
-  const path = `/v1/tenants/${encodeURIComponent(source.owner)}/credentials`;
+  const path = `/v1/tenants/${encodeURIComponent(first.owner)}/credentials`;
   const run = worker(wrong, signal);
+  let source = first;
+  let login = null;
 
-  function show(login) {
+  function update(changed) {
+    if (JSON.stringify(changed.schema) !== JSON.stringify(source.schema)) {
+      source = changed;
+      show(login);
+    }
+  }
+
+  function show(given) {
+    login = given;
+    if (login === null) {
+      return;
+    }
     const open = lines.querySelector("details[open]")?.dataset.by ?? by;
     replace(words, login.password ? "Copy these lines. They hold the new password."
       : login.made === null ? `Make credentials first: ${source.owner} has no password at the broker yet. Then copy these lines.`
@@ -27,9 +40,9 @@ export function sending(source, { by = "mosquitto", signal, say }) {
   const node = element("section", { "aria-labelledby": "sending" },
     element("h2", { id: "sending" }, "Send events"),
     words,
-    element("div", { class: "toolbar" }, credentialsButton(source.owner, { signal, say, made: show })), wrong, lines);
+    element("div", { class: "toolbar" }, credentialsButton(first.owner, { signal, say, made: show })), wrong, lines);
   run(async function ask() {
     show(await api.get(path, { signal }));
   });
-  return node;
+  return { node, update };
 }

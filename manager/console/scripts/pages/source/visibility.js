@@ -64,13 +64,14 @@ export function visibilityForm(source, { path, signal, say, changed }) {
     element("button", { class: "button", type: "submit" }, "Save"));
 }
 
-/** The part that removes a source. */
-export function sourceRemoval(source, { path, signal, say, navigate }) {
+/** The part that removes a source, which is asked for. */
+export function sourceRemoval(known, { path, signal, say, navigate }) {
   const wrong = element("div", {});
   const run = worker(wrong, signal);
 
   function remove() {
     return run(async function ask() {
+      const source = known();
       const body = element("div", {},
         element("p", {}, named(source.name), " goes, and its webhook with it."),
         element("p", {}, source.dataflows === 0 ? "No dataflow reads it."
