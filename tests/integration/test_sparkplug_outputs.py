@@ -1,6 +1,9 @@
 """Outputs that are edge nodes of Sparkplug: a running dataflow is one, whatever is killed, and its tenant hears it."""
 
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +14,11 @@ from bridge.messages import Message
 from bridge.transport.address import Address
 from dags import Kind, Schema
 from dags.message_formats import SparkplugMessages
+from dags.outputs import OutputSettings
 from manager.answers.dataflows import DataflowState
 from manager.client.errors import Refused
 from manager.client.requests import make_credentials
-from tests.integration.hosting import counted, numbers
+from tests.integration.hosting import counted, hosting_in, job, numbers, raw, slot
 from tests.integration.serving import Served, serving, street
 from tests.integration.test_output_formats import Reader, delivered_as
 
@@ -57,13 +61,13 @@ def ask_for_birth(reader: Reader) -> None:
     reader.client.publish("spBv1.0/ida.counts/NCMD/street", rebirth_request(1.0), qos=1)
 
 
-def times_said(reader: Reader) -> dict[tuple[int, str], set[int]]:
+def times_said(reader: Reader, number: str = "count") -> dict[tuple[int, str], set[int]]:
     """For each event the times that its metrics have had, however often it came."""
     times: dict[tuple[int, str], set[int]] = {}
     for message in reader.messages:
         if "/NDATA/" in message.topic:
             metrics = {metric.name: metric for metric in Payload.FromString(bytes(message.payload)).metrics}
-            event = metrics["count"].long_value, metrics["k"].string_value
+            event = metrics[number].long_value, metrics["k"].string_value
             times.setdefault(event, set()).update(metric.timestamp for metric in metrics.values())
     return times
 
@@ -108,3 +112,34 @@ def test_an_output_is_an_edge_node(served: Served) -> None:
         assert [] == other.messages
         reader.close()
         other.close()
+
+
+@pytest.mark.spark
+def test_a_node_lives_as_long_as_its_job_delivers_it(tmp_path: Path) -> None:
+    """It dies when a plan leaves it out, when the host stops properly and when the job does, with each word of it."""
+    settings = OutputSettings.model_validate({"format": {**NODE, "metrics": [["n", "integer"], ["k", "string"]]}})
+    plan = job("j", slot(2, "output", 1), reads=(raw("city/lives", 1),))
+    plan = replace(plan, deliveries=tuple(replace(each, output=settings) for each in plan.deliveries))
+    with hosting_in(tmp_path, kind="embedded") as hosting:
+        reader = Reader(hosting.broker.address("braid"), GROUP)
+
+        def until(*wanted: str) -> None:
+            reader.until(lambda: wanted == (*kinds(reader)[-len(wanted) :],), f"{wanted}")
+
+        hosting.run(plan)
+        until("NBIRTH")
+        hosting.publish("city/lives", numbers(0, 5))
+        until("NBIRTH", *["NDATA"] * 5)
+        hosting.run(replace(plan, deliveries=()))
+        until("NDATA", "NDEATH")
+        hosting.run(plan)
+        until("NDEATH", "NBIRTH")
+        hosting.restart(signal.SIGTERM)
+        until("NBIRTH", "NDEATH", "NBIRTH")
+        hosting.publish("city/lives", numbers(5, 10))
+        until("NBIRTH", *["NDATA"] * 5)
+        hosting.stop_job("j")
+        until("NDATA", "NDEATH")
+        assert ["NBIRTH", "NDEATH"] * 3 == [kind for kind in kinds(reader) if kind != "NDATA"]
+        assert numbers(0, 10) == [{"n": n, "k": k} for n, k in times_said(reader, "n")]
+        reader.close()
