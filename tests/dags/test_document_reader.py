@@ -1,13 +1,14 @@
 """The text of documents, and the problems that are found: their order, wording and suggestions."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
 from dags import InvalidDocument, Problem
 from dags.document import read
-from dags.json_text import MOST_DOCUMENT_BYTES, MOST_NESTING, MOST_UNFIT
+from dags.json_text import MOST_DOCUMENT_BYTES, MOST_NESTING, MOST_UNFIT, read_form
 from dags.problems import listed, nearest, pointer, quoted, suggestion
 from tests.dags.refusal import canonicalise, codes, kept, problem, problems, value_problems
 from tests.notation import document
@@ -470,3 +471,39 @@ def test_a_suggestion_falls_back_on_other_advice() -> None:
     """If no name is similar."""
     assert "did you mean 'map'?" == suggestion("mapp", ["map"], "remove it")
     assert "remove it" == suggestion("zzz", ["map"], "remove it")
+
+
+class Circle(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    radius: int
+
+
+class Square(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    side: int
+
+
+class Drawing(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    shapes: list[
+        Annotated[
+            Annotated[Circle, Tag("(circle)")] | Annotated[Square, Tag("(square)")],
+            Discriminator(lambda shape: "(circle)" if "radius" in shape else "(square)"),
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "field", "remedy"),
+    [
+        ({"radius": 1, "sidee": 2}, "sidee", "remove it; the known fields are 'radius'"),
+        ({"side": 1, "sidee": 2}, "sidee", "did you mean 'side'?"),
+        ({"side": 1, "radios": 2}, "radios", "remove it; the known fields are 'side'"),
+    ],
+)
+def test_of_several_forms_the_fields_of_one_are_known(shape: dict[str, int], field: str, remedy: str) -> None:
+    """That of the tag which an entry has; the path is that of the document."""
+    with pytest.raises(InvalidDocument) as refused:
+        read_form(json.dumps({"shapes": [{"side": 1}, shape]}), Drawing)
+    expected = problem(f"/shapes/1/{field}", "unknown-field", f"unknown field '{field}'", remedy)
+    assert (expected,) == refused.value.problems

@@ -302,6 +302,13 @@ def test_a_job_whose_only_reader_allows_it_beats_slower() -> None:
     assert {} == paces(made, {"0": 2.0})
 
 
+def test_a_task_that_was_not_measured_counts_as_idle() -> None:
+    """So its job beats as slowly as its readers allow."""
+    made = paced_floor("s:source > a:map > k:sink")
+    costs = replace(made.costs(), busy={})
+    assert [5.0] == [change.pace for change in repaced(made.running, made.jobs, {"0": 10.0}, costs, {})]
+
+
 def test_a_pace_says_why() -> None:
     """It names the reader that allows least, and what is saved; or that one allows no more than usual."""
     made = paced_floor("s:source > a:map > k:sink", "s:source > a:map > l:file")

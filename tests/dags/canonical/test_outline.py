@@ -37,6 +37,13 @@ def test_a_task_is_sound_once_all_above_it_are() -> None:
     assert {"unknown-type"} == {problem.code for problem in found.problems}
 
 
+def test_what_is_sound_has_the_same_keys_after_what_is_not() -> None:
+    """A task with a problem that stands before others changes nothing about them."""
+    alone, beside = (outlined(text).sound for text in ("s:source > b:map", "x:sourced > k:sink s:source > b:map > k"))
+    assert {"s": 0, "b": 1} == alone.places == beside.places
+    assert [task.key for task in alone.tasks] == [task.key for task in beside.tasks]
+
+
 def test_fields_are_known_where_they_arrive_and_leave() -> None:
     """Even at a task whose config is wrong, whose reads are unknown as long."""
     by_id = {task.id: task for task in outlined("s:source > c:count{'by': 3} > k:sink").tasks}

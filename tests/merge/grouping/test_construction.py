@@ -43,12 +43,13 @@ def test_images_are_filled_up_to_their_limits() -> None:
 
 
 def test_filling_takes_off_what_it_looks_at() -> None:
-    """At least a step for each task that each image could run; what is left once nothing is left stays alone."""
-    layout = NodeLayout(problem_of([0.0] * 40, images=(GPU, PLAIN)))
-    allowance = SearchAllowance(1.0)
-    assert [[*range(40)]] == blocks(filled(layout, allowance))
-    assert 1.0 - 3 * 40e-6 >= allowance.seconds
-    assert [[at] for at in range(40)] == blocks(filled(layout, SearchAllowance(0.0)))
+    """Also at tasks that do not fit beside the first; once nothing is left all others stay alone."""
+    owners = {at: "bob" if at else "ann" for at in range(40)}
+    layout = NodeLayout(problem_of([0.0] * 40, images=(PLAIN,), owners=owners))
+    assert [[0], [*range(1, 40)]] == blocks(filled(layout, SearchAllowance(1.0)))
+    # Forty tasks come next, and forty are looked at.
+    for steps, groups in ((70, 40), (90, 2)):
+        assert groups == len(filled(layout, SearchAllowance(steps / 1e6)).members)
 
 
 def test_streams_decide_before_work() -> None:

@@ -183,7 +183,7 @@ def test_leaving_what_is_there_cuts_otherwise() -> None:
 
 def test_leaving_one_of_several_groups_that_are_there_cuts_otherwise() -> None:
     """What is there is known by its id, whichever of them it is."""
-    problem = problem_of([0.1], [("t", 0)], images=(ALL, PLAIN), present=(IDLE, JOB))
+    problem = problem_of([0.1], [("s", 0)], images=(ALL, PLAIN), present=(IDLE, JOB))
     for best, other in (("idle", "job"), ("job", "idle")):
         image = {"idle": "all", "job": "plain"}
         second = second_best(problem, grouping_of(problem, Group(image=image[best], tasks=(0,), present=best)))

@@ -23,6 +23,7 @@ from merge.grouping import (
     Ungroupable,
     cost_of,
     problems_of,
+    strategies,
 )
 from merge.grouping.explanation import other_places, second_best, worth_of_more
 from merge.grouping.layout import NANOCORES, NodeLayout
@@ -30,7 +31,7 @@ from merge.grouping.optimal import lower_bound
 from merge.grouping.partition import score
 from merge.grouping.problem import SearchAllowance
 from merge.grouping.strategies import improved
-from tests.merge.grouping.problems import cheapest, grouping_problems, groupings
+from tests.merge.grouping.problems import cheapest, grouping_problems, groupings, problem_of
 
 _ROUNDING = 1e-4
 """What the solver's whole numbers may differ by."""
@@ -395,6 +396,16 @@ def test_what_a_stage_leaves_goes_back_once() -> None:
     allowance.back(part)
     assert -1.5 == allowance.seconds
     assert 0.0 == allowance.part(0.5).seconds
+
+
+def test_what_hybrid_may_begin_with_takes_of_its_effort() -> None:
+    """Each beginning takes some, and with nothing left there is none."""
+    layout = NodeLayout(problem_of([0.1, 0.1, 0.1], [(0, 1)]))
+    allowance = SearchAllowance(1.0)
+    left = [allowance.seconds for _ in strategies._others(layout, allowance)]
+    assert len(left) > 1
+    assert sorted({1.0, *left}, reverse=True) == [1.0, *left]
+    assert [] == list(strategies._others(layout, SearchAllowance(0.0)))
 
 
 def test_an_effort_is_some_time() -> None:
