@@ -167,7 +167,14 @@ def empty_town(folder: Path, seen: Seen) -> Iterator[Town]:
 
 @pytest.fixture
 def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[PageFor]:
-    """Open pages; the test fails if one has an error, or sends a request to another host."""
+    """Open pages of the town's console."""
+    with pages_of(browser, console_service.url) as opened:
+        yield opened
+
+
+@contextmanager
+def pages_of(browser: Browser, url: str) -> Iterator[PageFor]:
+    """Open pages of a console; the test fails if one has an error, or sends a request to another host."""
     (loop,) = _LOOP
     _set_running_loop(loop)
     contexts: list[BrowserContext] = []
@@ -175,14 +182,14 @@ def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[Page
 
     def opened(key: str | None, at: str = "#/", **options: Any) -> Page:
         settings = {"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
-        context = browser.new_context(base_url=console_service.url, **settings)
+        context = browser.new_context(base_url=url, **settings)
         contexts.append(context)
         context.set_default_timeout(PATIENCE)
         if key is not None:
             answer = context.request.post("/v1/session", data={"key": key})
             assert answer.ok, answer.text()
         page = context.new_page()
-        watch = _Watch(urlsplit(console_service.url).netloc)
+        watch = _Watch(urlsplit(url).netloc)
         watch.over(page)
         watches.append(watch)
         page.goto(f"/{at}")

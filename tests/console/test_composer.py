@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, Route, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from manager.rest import examples
 from manager.use_case import Caller, Paging
+from tests.console.composing import canvas, connect, drag, middle, port, ready, searched, task
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = pytest.mark.chromium
@@ -60,42 +61,6 @@ def write(page: Page, document: dict[str, Any] | str) -> None:
     page.get_by_label("Document").fill(text)
 
 
-def canvas(page: Page) -> Locator:
-    return page.get_by_role("listbox", name="Tasks on the canvas")
-
-
-def task(page: Page, name: str) -> Locator:
-    return page.locator(f'[data-task="{name}"]')
-
-
-def port(page: Page, name: str, side: str) -> Locator:
-    return task(page, name).locator(f'[data-side="{side}"] .port-dot')
-
-
-def middle(found: Locator) -> tuple[float, float]:
-    box = found.bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-def drag(page: Page, begin: tuple[float, float], end: tuple[float, float]) -> None:
-    page.mouse.move(*begin)
-    page.mouse.down()
-    page.mouse.move((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2)
-    page.mouse.move(*end)
-    page.mouse.up()
-
-
-def connect(page: Page, left: str, right: str) -> None:
-    drag(page, middle(port(page, left, "output")), middle(port(page, right, "input")))
-
-
-def searched(page: Page, name: str) -> Locator:
-    """The type of that name, once it was searched in the palette."""
-    page.get_by_label("Search the task types").fill(name)
-    return page.locator(".palette-item").first
-
-
 def ann(service: ConsoleService) -> Caller:
     return service.service.administration.caller(service.keys["ann"])
 
@@ -107,10 +72,6 @@ def submitted(service: ConsoleService, name: str) -> list[str]:
 
 def submit(page: Page) -> None:
     page.get_by_role("button", name="Submit").click()
-
-
-def ready(page: Page) -> Locator:
-    return page.get_by_text("Ready to submit")
 
 
 def test_a_dataflow_is_drawn_with_the_mouse(console_service: ConsoleService, composer: Page) -> None:

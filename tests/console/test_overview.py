@@ -60,7 +60,7 @@ def test_an_operator_reads_what_is_wrong_and_where_to_mend_it(troubled: ConsoleS
         "is died: disk full": f"#/jobs/{troubled.places['job']}",
         " dataflows are degraded: ": "#/dataflows?state=degraded",
         "1 dead letter, the last": f"#/dataflows/{troubled.places['running']}",
-        "The source bob:quiet rejected 2 events, the last": "#/sources",
+        "The source bob:quiet rejected 2 events, the last": "#/sources/bob%3Aquiet",
         "poor: Dataflows: 1 of 1 are used.": "#/dataflows",
     }
     for words, link in links.items():

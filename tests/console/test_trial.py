@@ -7,8 +7,9 @@ from playwright.sync_api import Page, expect
 
 from manager.answers.overview import OperationKind
 from manager.use_case import Paging
+from tests.console.composing import task
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.test_composer import README, ann, composer, opened, task, write
+from tests.console.test_composer import README, ann, composer, opened, write
 
 pytestmark = pytest.mark.chromium
 __all__ = ["composer"]

@@ -29,13 +29,13 @@ export function attentionOf({ jobs, hosts, dataflows, groups, sources, tenants }
       ? bad([`${count(others.length + 1)} dataflows are degraded: `, named(first.reason)], "#/dataflows?state=degraded")
       : bad(["The dataflow ", named(first.name), " is degraded: ", named(first.reason)], pageOf(first.id))),
     ...sources.filter((source) => source.received?.link?.connected === false).map(({ name, received: { link } }) =>
-      bad(["The source ", named(name), ` lost its connection ${ago(link.since, now)}: `, named(link.error)], "#/sources")),
+      bad(["The source ", named(name), ` lost its connection ${ago(link.since, now)}: `, named(link.error)], sourcePage(name))),
     ...groups.filter((group) => isNew(group.last)).map((group) => warn([
       `${counted(group.dead_letters, "dead letter")}, the last ${ago(group.last, now)}: `, named(group.reason),
     ], pageOf(group.dataflows[0]))),
     ...sources.filter((source) => isNew(source.received?.newest[0]?.at)).map(({ name, received: { newest, rejected } }) =>
       warn(["The source ", named(name), ` rejected ${counted(rejected, "event")}, the last ${ago(newest[0].at, now)}: `,
-        named(newest[0].reason)], "#/sources")),
+        named(newest[0].reason)], sourcePage(name))),
     ...tenants.map((tenant) => ({ tenant, limit: nearest(tenant) }))
       .filter(({ tenant, limit }) => share(tenant, limit) >= NEARLY)
       .map(({ tenant, limit }) => warn([
@@ -78,4 +78,8 @@ function alike(dataflows) {
 
 function pageOf(dataflow) {
   return dataflow === undefined ? "#/dataflows" : `#/dataflows/${encodeURIComponent(dataflow)}`;
+}
+
+function sourcePage(name) {
+  return `#/sources/${encodeURIComponent(name)}`;
 }
