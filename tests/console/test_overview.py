@@ -61,7 +61,7 @@ def test_an_operator_reads_what_is_wrong_and_where_to_mend_it(troubled: ConsoleS
         " dataflows are degraded: ": "#/dataflows?state=degraded",
         "1 dead letter, the last": f"#/dataflows/{troubled.places['running']}",
         "The source bob:quiet rejected 2 events, the last": "#/sources/bob%3Aquiet",
-        "poor: Dataflows: 1 of 1 are used.": "#/dataflows",
+        "The tenant poor: 1 of 1 dataflows used": "#/dataflows",
     }
     for words, link in links.items():
         item = attention(page).filter(has_text=words)
@@ -77,7 +77,7 @@ def test_a_tenant_reads_only_of_its_own(troubled: ConsoleService, page_for: Page
         page = page_for(troubled.keys[tenant])
         expect(standing(page)).to_contain_text("attention")
         seen[tenant] = " ".join(attention(page).all_inner_texts())
-        for hidden in ("The host", "Job 1 is", "poor:"):
+        for hidden in ("The host", "Job 1 is", "poor"):
             assert hidden not in seen[tenant]
     assert ("too warm" in seen["ann"], "it is odd" in seen["ann"]) == (True, False)
     assert ("too warm" in seen["bob"], "it is odd" in seen["bob"]) == (False, True)

@@ -18,7 +18,6 @@ KEPT = "BRAID_SCREENSHOTS"
 """The environment variable with the folder for them; without it they are not stored."""
 WIDTH, HEIGHT = 1_200, 800
 TASKS = 300
-"""Few enough that jobs are expanded."""
 
 
 def graph(page: Page) -> None:
@@ -26,6 +25,9 @@ def graph(page: Page) -> None:
     answer_with(page, {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks)})
     page.goto("/#/graph")
     expect(page.locator(".canvas-summary")).to_contain_text("of 300 tasks in all")
+    page.get_by_role("button", name="job 2", exact=True).click()
+    page.get_by_role("button", name="Zoom in on it").click()
+    page.evaluate("window.scrollTo(0, 0)")
 
 
 def overview(page: Page) -> None:

@@ -20,7 +20,7 @@ from tests.integration.hosting import QUICK
 from tests.integration.serving import Served, serving
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.chromium]
-SIZE = {"width": 1_280, "height": 800}
+SIZE = {"width": 1_400, "height": 940}
 TOPIC = "city/street"
 STREET = SourceForm.model_validate(
     {
@@ -90,7 +90,7 @@ def _compose(page: Page, film: Film) -> None:
     form = page.get_by_role("region", name="The selected task")
     x, y = middle(canvas(page))
     for place, written in enumerate(README["tasks"]):
-        drag(page, middle(searched(page, written["type"])), (x - 200 + 110 * place, y - 130 + 85 * place))
+        drag(page, middle(searched(page, written["type"])), (x - 220 + 130 * place, y - 120 + 60 * place))
         expect(form.get_by_role("heading", level=2)).to_contain_text(written["type"])
         page.get_by_label("Id", exact=True).fill(written["id"])
         page.get_by_label("Id", exact=True).press("Tab")

@@ -11,7 +11,7 @@ import { perSecond } from "./figures.js";
 import { nameOf } from "./names.js";
 
 /** The scales from which there are tasks, their names, and their figures. */
-export const LEVELS = { tasks: 0.16, names: 0.3, figures: 0.85 };
+export const LEVELS = { tasks: 0.11, names: 0.3, figures: 0.85 };
 /** The scale from which the type is below the name. */
 const TYPED = 0.5;
 /** The length in pixels below which streams are not drawn. */

@@ -39,8 +39,8 @@ export function attentionOf({ jobs, hosts, dataflows, groups, sources, tenants }
     ...tenants.map((tenant) => ({ tenant, limit: nearest(tenant) }))
       .filter(({ tenant, limit }) => share(tenant, limit) >= NEARLY)
       .map(({ tenant, limit }) => warn([
-        ...(isOperator ? [named(tenant.name), ": "] : []),
-        `${LIMITS[limit]}: ${count(tenant.uses[limit])} of ${count(tenant.quota[limit])} are used.`,
+        ...(isOperator ? ["The tenant ", named(tenant.name), ": "] : ["Your quota: "]),
+        `${count(tenant.uses[limit])} of ${count(tenant.quota[limit])} ${inText(LIMITS[limit])} used`,
       ], MENDED[limit] ?? "#/dataflows")),
   ];
   return { items: items.slice(0, MOST), more: Math.max(0, items.length - MOST) };
@@ -59,6 +59,11 @@ export function sentenceOf({ dataflows }, { items, more }) {
     return { level, words: `${counted(wrong, "thing")} need${wrong === 1 ? "s" : ""} attention${parts && `; ${parts}`}.` };
   }
   return { level: "good", words: parts ? `All is well: ${parts}.` : "Nothing runs yet, and nothing is wrong." };
+}
+
+/** A limit within a sentence: its capital letter becomes small, but for abbreviations. */
+function inText(words) {
+  return /^[A-Z][a-z]/.test(words) ? words[0].toLowerCase() + words.slice(1) : words;
 }
 
 function bad(words, href) {
