@@ -8,6 +8,7 @@ at cost nothing.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -114,23 +115,30 @@ class PortSampling:
         """Yield what was noted, with the last events of each port as far as there is room for them."""
         room = _MOST_READ // max(1, len(self._counts))
         for at, count in self._counts.items():
-            yield PortSample(at, count, tuple(_texts(self._newest[at], room))[::-1])
+            yield PortSample(at, count, tuple(islice(_texts(self._newest[at], room), MOST_SHOWN_EVENTS))[::-1])
 
 
 def _texts(batches: Sequence[pa.RecordBatch], room: int) -> Iterator[str]:
-    """The last of some events as JSON, the newest first."""
+    """Events as JSON, the newest first; of those for which there is no room only their size."""
     # Names of fields may be longer than their values.
     named = batches[0].schema.serialize().size
-    rows = (batch.slice(at, 1) for batch in reversed(batches) for at in reversed(range(len(batch))))
-    for _, row in zip(range(MOST_SHOWN_EVENTS), rows, strict=False):
-        if (size := row.nbytes + named) > room:
-            yield f"… (an event of {size:,} bytes)"
-            continue
-        room -= size
-        try:
-            yield shortened(next(event_texts(row)).decode())
-        except Exception as error:  # noqa: BLE001 - a task may emit anything, and its batch is recorded already
-            yield f"… (an event that is no JSON: {type(error).__name__})"
+    for batch in reversed(batches):
+        is_small = batch.nbytes + named * len(batch) <= room
+        for rows in [batch] if is_small else [batch.slice(at, 1) for at in reversed(range(len(batch)))]:
+            if (size := rows.nbytes + named * len(rows)) > room:
+                yield f"… (an event of {size:,} bytes)"
+            else:
+                room -= size
+                yield from reversed(_written(rows))
+
+
+def _written(rows: pa.RecordBatch) -> list[str]:
+    try:
+        return [shortened(text.decode()) for text in event_texts(rows)]
+    except Exception as error:  # noqa: BLE001 - a task may emit anything, and its batch is recorded already
+        if len(rows) > 1:
+            return [text for at in range(len(rows)) for text in _written(rows.slice(at, 1))]
+        return [f"… (an event that is no JSON: {type(error).__name__})"]
 
 
 def shortened(text: str) -> str:

@@ -6,7 +6,6 @@ from engine.plan import Plan
 from engine.port_events import SeenPort
 from manager.answers.overview import OperationKind
 from manager.answers.trials import SeenEvents, TaskEvents
-from manager.dataflows.use_cases import types_in
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.looks import LookedAt
@@ -35,10 +34,12 @@ class PortEvents(Base):
             instance = Instance(row.instances[row.task_ids.index(task)])
             running = state.running.tasks[instance]
             plan = _plan_with(state, running_id(row.id, row.revision), running)
-            # As in a trial: what came before somebody might read a source is not for them.
+            # What was processed before somebody might read a source is not for them.
             since = max((state.sources[source].since(row.tenant) for source in row.sources), default=0.0)
         at = LookedAt(plan.job, instance)
-        if looks.renew(caller.who, plan.host, at):
+        # What is published for a host that is away stays at the broker until it is back.
+        is_alive = any(host.host == plan.host and host.alive for host in self._seeing.hosts())
+        if looks.renew(caller.who, at, host=plan.host if is_alive else None):
             with self._store.write() as session:
                 note(session, OperationKind.LOOK, caller, row.id, begun, f"task: {task}")
         seen = looks.seen(at)
@@ -48,7 +49,7 @@ class PortEvents(Base):
         left = {port.port: _seen_events(port, since) for port in ports if not port.is_input and running.type.outputs}
         return TaskEvents(
             id=task,
-            type=types_in(row.document)[task],
+            type=running.type.name,
             waits=seen is None,
             inputs=dict.fromkeys((edge.port for edge in running.inputs), SeenEvents(count=0)) | entered,
             outputs=dict.fromkeys(running.type.outputs, SeenEvents(count=0)) | left,

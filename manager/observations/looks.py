@@ -4,6 +4,7 @@ A look ends by itself some seconds after it was renewed last. There are only so 
 for each is bounded (`engine/job/looks.py`), so a manager keeps little of it, and nothing once nobody looks.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -41,8 +42,11 @@ class TaskLooks:
         self._asked: dict[LookedAt, float] = {}
         self._seen: dict[LookedAt, SeenInstance] = {}
 
-    def renew(self, who: str, host: str, at: LookedAt) -> bool:
-        """Look at an instance for some seconds more; whether that is new. Refused if a caller looks at too many."""
+    def renew(self, who: str, at: LookedAt, *, host: str | None) -> bool:
+        """Look at an instance for some seconds more; whether that is new. Refused if a caller looks at too many.
+
+        Without a host nobody is asked.
+        """
         now = self._clock()
         with self._guard:
             self._end_old(now)
@@ -50,12 +54,12 @@ class TaskLooks:
             if begins:
                 self._check(who, at)
             self._until[who, at] = now + LOOK_SECONDS
-            asks = at not in self._asked or now - self._asked[at] >= _ASK_EVERY
-            if asks:
-                self._asked[at] = now
-        if asks:
-            request = LookRequest(job=at.job, instance=at.instance, seconds=LOOK_SECONDS)
-            self._publish(topics.host(host, "look"), written_look(request))
+            is_asked = now - self._asked.get(at, -math.inf) < _ASK_EVERY
+            if host is None or is_asked:
+                return begins
+            self._asked[at] = now
+        request = LookRequest(job=at.job, instance=at.instance, seconds=LOOK_SECONDS)
+        self._publish(topics.host(host, "look"), written_look(request))
         return begins
 
     def seen(self, at: LookedAt) -> SeenInstance | None:

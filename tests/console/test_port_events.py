@@ -1,6 +1,7 @@
 """The newest events at the ports of a running task, on the page of its dataflow."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -8,6 +9,7 @@ from pydantic import TypeAdapter
 
 from engine.port_events import SeenEvent, SeenInstance, SeenPort, read_look
 from manager.observations.looks import TaskLooks
+from manager.observations.reports import HostSeen
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -38,7 +40,11 @@ class Host:
 def host(console_service: ConsoleService) -> Iterator[Host]:
     made = Host()
     console_service.equip(looks=made.looks)
+    with console_service.tools.committer.looking() as state:
+        hosts = {plan.host for plan in state.plans.values()}
+    console_service.seen.every_host = tuple(HostSeen(host=name, alive=True, seen=datetime.now(UTC)) for name in hosts)
     yield made
+    console_service.seen.every_host = ()
     console_service.equip()
 
 

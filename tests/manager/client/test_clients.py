@@ -121,7 +121,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         {"documents": [EXPLAINED], "started": 2},
     ),
     ("try_document", (b'{"name":  "x"}',), "POST", "/v1/try", {"document": {"name": "x"}}, TRIAL),
-    ("task_events", ("d1", "a/b"), "GET", "/v1/dataflows/d1/tasks/a%2Fb/events", None, TASK_EVENTS),
+    ("task_events", ("d1", "a"), "GET", "/v1/dataflows/d1/tasks/a/events", None, TASK_EVENTS),
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),

@@ -1,6 +1,8 @@
 """Looks at the ports of running tasks: whose events are shown, and what a look costs whom."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import TypeAdapter
@@ -13,12 +15,14 @@ from manager.answers.overview import OperationKind
 from manager.answers.sources import VisibilityForm
 from manager.answers.trials import SeenEvents
 from manager.observations.looks import LOOK_SECONDS, MOST_LOOKED_AT, LookedAt, TaskLooks
+from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, QuotaExceeded, StateNotReady
 from manager.use_case import Paging
 from tests.manager.managers import ANN, BOB, EVE, OPERATOR, Manager, leading
 
 LATER = 10**14
 """Milliseconds since 1970, long after any test."""
+NORTH = HostSeen(host="north", alive=True, seen=datetime.now(UTC))
 FLOW = "s:source > w:window > k:sink"
 
 
@@ -52,7 +56,9 @@ def host() -> Host:
 @pytest.fixture
 def manager(sqlite: str, host: Host) -> Iterator[Manager]:
     tools = {"looks": host.looks}
-    yield from leading(sqlite, tenants=("ann", "bob", "eve"), sources=("weather", "traffic"), tools=tools)
+    for made in leading(sqlite, tenants=("ann", "bob", "eve"), sources=("weather", "traffic"), tools=tools):
+        made.seen.every_host = (NORTH,)
+        yield made
 
 
 def test_a_look_asks_the_host_and_shows_what_it_reports(manager: Manager, host: Host) -> None:
@@ -133,11 +139,11 @@ def test_a_tenant_looks_at_a_few_tasks_at_once(manager: Manager, host: Host) -> 
     first = manager.submit("ann", FLOW)
     looks = [LookedAt("9", instance) for instance in range(MOST_LOOKED_AT)]
     for at in looks:
-        assert host.looks.renew("ann", "north", at)
-    assert not host.looks.renew("ann", "north", looks[0])
+        assert host.looks.renew("ann", at, host="north")
+    assert not host.looks.renew("ann", looks[0], host="north")
     with pytest.raises(QuotaExceeded, match="ann looks at 8 tasks"):
         manager.service.port_events.newest(ANN, first, "w")
-    assert host.looks.renew("bob", "north", LookedAt("1", 2))
+    assert host.looks.renew("bob", LookedAt("1", 2), host="north")
     host.now = LOOK_SECONDS
     manager.service.port_events.newest(ANN, first, "w")
 
@@ -145,14 +151,25 @@ def test_a_tenant_looks_at_a_few_tasks_at_once(manager: Manager, host: Host) -> 
 def test_what_comes_after_a_look_is_dropped(host: Host) -> None:
     """It would stay for nobody."""
     at = LookedAt("1", 7)
-    assert host.looks.renew("ann", "north", at)
+    assert host.looks.renew("ann", at, host="north")
     host.report(port("in", "1"))
     assert host.looks.seen(at) is not None
     host.now = LOOK_SECONDS
-    assert host.looks.renew("ann", "north", LookedAt("1", 8))
+    assert host.looks.renew("ann", LookedAt("1", 8), host="north")
     assert host.looks.seen(at) is None
     host.looks.take("1", TypeAdapter(SeenInstance).dump_json(SeenInstance(instance=7, ports=())))
     assert host.looks.seen(at) is None
+
+
+def test_a_host_that_is_away_is_not_asked(manager: Manager, host: Host) -> None:
+    """The broker would keep it all for that host, in place of its plans."""
+    manager.seen.every_host = (replace(NORTH, alive=False),)
+    dataflow = manager.submit("ann", FLOW)
+    assert manager.service.port_events.newest(ANN, dataflow, "w").waits
+    assert [] == host.asked
+    manager.seen.every_host = (NORTH,)
+    manager.service.port_events.newest(ANN, dataflow, "w")
+    assert 1 == len(host.asked)
 
 
 def test_a_manager_without_hosts_says_so(manager: Manager) -> None:

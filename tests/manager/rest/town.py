@@ -134,7 +134,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
         for number in range(MOST_LOOKED_AT):
-            task_looks.renew("poor", "local", LookedAt("0", number))
+            task_looks.renew("poor", LookedAt("0", number), host=None)
         looks.enter_context(made.tools.trials.admitted("poor"))
         places["operators_key"] = _id(made.key)
         places["spare_key"] = _id(service.administration.make_key(callers["ann"], KeyForm()).key)
