@@ -22,7 +22,7 @@ LONGEST_SHOWN = 4_000
 """Characters of an event that is shown; a longer one is cut."""
 MOST_INSTANCES = 16
 """Instances of a job that are looked at at once."""
-_MOST_READ = 1_000_000
+_MOST_READ = 300_000
 """Bytes of events that are made into text in one batch."""
 
 
@@ -119,7 +119,7 @@ class PortSampling:
 
 
 def _texts(batches: Sequence[pa.RecordBatch], room: int) -> Iterator[str]:
-    """Events as JSON, the newest first; of those for which there is no room only their size."""
+    """Events as JSON, the newest first, as far as there is room; of the first one that has none only its size."""
     # Names of fields may be longer than their values.
     named = batches[0].schema.serialize().size
     for batch in reversed(batches):
@@ -127,9 +127,9 @@ def _texts(batches: Sequence[pa.RecordBatch], room: int) -> Iterator[str]:
         for rows in [batch] if is_small else [batch.slice(at, 1) for at in reversed(range(len(batch)))]:
             if (size := rows.nbytes + named * len(rows)) > room:
                 yield f"… (an event of {size:,} bytes)"
-            else:
-                room -= size
-                yield from reversed(_written(rows))
+                return
+            room -= size
+            yield from reversed(_written(rows))
 
 
 def _written(rows: pa.RecordBatch) -> list[str]:
