@@ -12,8 +12,10 @@ from manager.answers.dataflows import DataflowState, Start, Stop
 from manager.answers.dead_letters import Replayed
 from manager.answers.jobs import JobAnswer
 from manager.answers.pipelines import ReplanForm, ReplanKind
+from manager.answers.series import HistoryAnswer, HistoryRange
 from manager.answers.sources import SchemaForm
 from manager.answers.tenants import PublishingForm
+from manager.client.errors import Refused
 from manager.client.requests import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
@@ -281,6 +283,33 @@ def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:
         ida.replay_dead_letter(letter.id)
         assert [*events, *events[:2]] == served.until_delivered(dataflow, "all", 6)
         ida.remove(dataflow.id, Stop.NOW)
+
+
+@pytest.mark.full
+def test_the_history_of_a_dataflow_has_what_it_did(served: Served) -> None:
+    """Events that came and went, their ages, and its share of cores; nobody else's, and nothing from before it."""
+
+    def written() -> HistoryAnswer | None:
+        answer = fay.history(flow.id, reach=HistoryRange.QUARTER_HOUR)
+        return answer if any(answer.events_out_per_second) else None
+
+    with served.admit("fay") as fay, served.admit("guy") as guy:
+        fay.register_source(street("noted"))
+        flow = fay.submit(passing("noted", 1_000))
+        served.until_state(fay, flow.id, DataflowState.RUNNING)
+        served.publish("city/noted", numbers(0, 60))
+        served.until_delivered(flow, "out", 60)
+        answer = served.until(written, "a step in which events came out")
+        place = max(place for place, rate in enumerate(answer.events_out_per_second) if rate)
+        assert any(answer.events_in_per_second)
+        assert 0.0 < (answer.latency_seconds_p50[place] or 0.0) <= (answer.latency_seconds_p99[place] or 0.0)
+        assert (0, 0) == (answer.waiting[place], answer.dead_letters[place])
+        assert 0.0 < (answer.cores[place] or 0.0) <= (answer.cores_alone[place] or 0.0)
+        assert answer.events_in_per_second[0] is None
+        with pytest.raises(Refused) as refused:
+            guy.history(flow.id)
+        assert 404 == refused.value.status
+        fay.remove(flow.id)
 
 
 def test_while_nobody_manages_jobs_run_on(served: Served) -> None:
