@@ -2,7 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, field, replace, table } from "../../dom.js";
-import { amount, cores, count, seconds, time } from "../../format.js";
+import { amount, cores, seconds, time } from "../../format.js";
 import { linePlot, sharedCursor } from "../../line-plot.js";
 
 const RANGES = { "15m": "Last 15 minutes", "1h": "Last hour", "6h": "Last 6 hours", "1d": "Last 24 hours", "7d": "Last 7 days" };
@@ -17,8 +17,8 @@ const CHARTS = [
     { name: "median", kind: "main", of: "latency_seconds_p50" },
     { name: "99th percentile", kind: "other", of: "latency_seconds_p99" },
   ] },
-  { title: "Waiting events", format: count, lines: [{ name: "waiting", kind: "main", of: "waiting" }] },
-  { title: "New dead letters", format: count, lines: [{ name: "dead letters", kind: "bad", of: "dead_letters" }] },
+  { title: "Waiting events", format: amount, lines: [{ name: "waiting", kind: "main", of: "waiting" }] },
+  { title: "New dead letters", format: amount, lines: [{ name: "dead letters", kind: "bad", of: "dead_letters" }] },
   { title: "Cores", format: cores, lines: [
     { name: "share", kind: "main", of: "cores" }, { name: "without sharing", kind: "other", of: "cores_alone" },
   ] },
