@@ -238,6 +238,27 @@ def test_what_the_broker_had_not_taken_comes_after_the_next_birth(tmp_path: Path
             assert [1_001 if n < 9 else 1_009 for n in numbers] == times
 
 
+def test_a_node_that_is_to_leave_sends_what_is_left_or_stays_if_it_is_kept_again(tmp_path: Path) -> None:
+    """Whichever the broker was away for."""
+    with (
+        start_broker(tmp_path / "broker", USERS, kind="embedded") as broker,
+        Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
+        hosting(broker.address("braid")) as host,
+    ):
+        host.may_connect = False
+        host.keep(PRESS)
+        host.send(0, 1)
+        host.keep()
+        host.keep(PRESS)
+        host.may_connect = True
+        assert [("NBIRTH", 0), ("NDATA", 1)] == said(received(reader, 2))
+        host.send(1, 2)
+        assert [("NDATA", 2)] == said(received(reader, 1))
+        host.send(2, 4)
+        host.keep()
+        assert [("NDATA", 3), ("NDATA", 4), ("NDEATH", None)] == said(received(reader, 3))
+
+
 def test_jobs_of_a_host_hand_a_node_on(tmp_path: Path) -> None:
     """It lives as long as one of them keeps it."""
     with (
