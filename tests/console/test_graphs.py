@@ -145,7 +145,7 @@ async () => {
     draw(pen, layout, { scale, x: 600 - node.x * scale, y: 300 - node.y * scale }, size, look);
     return texts;
   }
-  return { far: writtenAt(0.1), middle: writtenAt(0.25), near: writtenAt(0.6), nearest: writtenAt(1) };
+  return { far: writtenAt(0.1), middle: writtenAt(0.2), near: writtenAt(0.6), nearest: writtenAt(1) };
 }
 """
 """Gives the texts that are drawn at four scales."""

@@ -11,7 +11,7 @@ import { perSecond } from "./figures.js";
 import { nameOf } from "./names.js";
 
 /** The scales from which there are tasks, their names, and their figures. */
-export const LEVELS = { tasks: 0.11, names: 0.3, figures: 0.85 };
+export const LEVELS = { tasks: 0.11, names: 0.25, figures: 0.85 };
 /** The scale from which the type is below the name. */
 const TYPED = 0.5;
 /** The length in pixels below which streams are not drawn. */
@@ -162,7 +162,7 @@ function drawNodes(pen, nodes, view, look) {
 
 /** The name of a task, with how many dataflows share it; from nearby also its type and figures. */
 function drawText(pen, node, task, { scale }, { theme, colours }) {
-  const [left, size] = [node.x + 14, bounded(11 / scale, 12, 34)];
+  const [left, size] = [node.x + 14, bounded(11 / scale, 12, 40)];
   pen.fillStyle = theme.ground;
   pen.fillRect(node.x, node.y, node.width, node.height);
   pen.fillStyle = colours.of(task);
