@@ -12,7 +12,8 @@ import { nameOf } from "./names.js";
 
 /** The scales from which there are tasks, their names, and their figures. */
 export const LEVELS = { tasks: 0.11, names: 0.25, figures: 0.85 };
-/** The scale from which the type is below the name. */
+/** The scales from which a name has beside it how many dataflows share the task, and below it the type. */
+const COUNTED = 0.35;
 const TYPED = 0.5;
 /** The length in pixels below which streams are not drawn. */
 const VISIBLE = 1.5;
@@ -167,7 +168,7 @@ function drawText(pen, node, task, { scale }, { theme, colours }) {
   pen.fillRect(node.x, node.y, node.width, node.height);
   pen.fillStyle = colours.of(task);
   pen.fillRect(node.x, node.y, 7, node.height);
-  const shared = task.dataflows > 1 ? `×${count(task.dataflows)}` : "";
+  const shared = task.dataflows > 1 && scale >= COUNTED ? `×${count(task.dataflows)}` : "";
   const room = node.width - 22;
   function write(text, height, font, colour, most = room) {
     pen.font = `${font === size ? "600 " : ""}${font}px ${theme.font}`;
