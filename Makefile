@@ -136,8 +136,8 @@ docs: $(READY)  ## build the documentation as a site in build/site
 console:  ## bundle anew what the console has from npm, in the versions of its lock; needs node
 	cd manager/console/vendor && npm ci --ignore-scripts --no-audit --no-fund && node bundle.mjs && rm -r node_modules
 
-screenshots: $(READY)  ## take the console's pictures for docs/console.md anew
-	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q tests/console/test_screenshots.py
+screenshots: classes  ## take the console's pictures for docs/console.md anew, and film the walk
+	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q -m "full or not full" tests/console/test_screenshots.py tests/console/test_walk.py
 
 docs-rest: $(READY)  ## write docs/rest.md anew
 	$(BIN)/python -m tests.documentation.rest_reference

@@ -61,7 +61,7 @@ def test_an_operator_reads_what_is_wrong_and_where_to_mend_it(troubled: ConsoleS
         " dataflows are degraded: ": "#/dataflows?state=degraded",
         "1 dead letter, the last": f"#/dataflows/{troubled.places['running']}",
         "The source bob:quiet rejected 2 events, the last": "#/sources/bob%3Aquiet",
-        "The tenant poor: 1 of 1 dataflows used": "#/dataflows",
+        "The tenant poor: 1 of 1 dataflows used": "#/tenants/poor",
     }
     for words, link in links.items():
         item = attention(page).filter(has_text=words)

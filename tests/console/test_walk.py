@@ -138,6 +138,8 @@ def _look_into(page: Page, film: Film, served: Served) -> None:
     served.until(is_seen, "events at a task")
     expect(events).to_contain_text('"sensor":"north"')
     expect(page.locator("[data-task=plausible]")).to_contain_text("shared with 1 other")
+    film.frame(3.0)
+    events.scroll_into_view_if_needed()
     film.frame(4.0)
 
 
@@ -145,7 +147,7 @@ def _break(page: Page, film: Film, served: Served) -> None:
     """Send what does not fit the source: the overview says so, and the source's page why."""
     served.publish(TOPIC, [{"sensor": "north", "temperature": "hot"}])
     page.get_by_role("link", name="Overview", exact=True).first.click()
-    rejects = page.get_by_role("listitem").filter(has_text="The source street rejected").get_by_role("link")
+    rejects = page.get_by_role("listitem").filter(has_text="The source city:street rejected").get_by_role("link")
     expect(rejects).to_be_visible(timeout=60_000)
     film.frame(3.0)
     rejects.click()

@@ -11,7 +11,7 @@ const NEW = 60 * 60 * 1000;
 const NEARLY = 0.9;
 const MOST = 10;
 /** Where there is room to be made, by limit; the others have no page. */
-const MENDED = { sources: "#/sources", modules: "#/modules", wheel_bytes: "#/modules" };
+const MENDED = { sources: "#/sources", secrets: "#/access", modules: "#/modules", wheel_bytes: "#/modules" };
 
 /**
  * What needs attention.
@@ -41,7 +41,7 @@ export function attentionOf({ jobs, hosts, dataflows, groups, sources, tenants }
       .map(({ tenant, limit }) => warn([
         ...(isOperator ? ["The tenant ", named(tenant.name), ": "] : ["Your quota: "]),
         `${count(tenant.uses[limit])} of ${count(tenant.quota[limit])} ${inText(LIMITS[limit])} used`,
-      ], MENDED[limit] ?? "#/dataflows")),
+      ], isOperator ? `#/tenants/${encodeURIComponent(tenant.name)}` : MENDED[limit] ?? "#/dataflows")),
   ];
   return { items: items.slice(0, MOST), more: Math.max(0, items.length - MOST) };
 }

@@ -97,7 +97,7 @@ function standing(counts, attention) {
     ],
     isEmpty ? element("div", { class: "empty" },
       element("p", {}, "There are no dataflows yet. To begin:"),
-      element("p", {}, element("a", { class: "button", href: "#/sources" }, "See your sources"), " ",
+      element("p", {}, element("a", { class: "button", href: "#/sources/new" }, "Add a source"), " ",
         element("a", { class: "button first", href: "#/compose" }, "Compose a dataflow"), " ",
         element("a", { class: "button", href: "#/modules" }, "See the modules")),
       element("p", {}, "The composer has templates to begin with.")) : null,
@@ -130,7 +130,7 @@ function dataflowCards(counts) {
         ]),
         element("p", {}, `of ${count(submitted)} tasks submitted`),
         element("p", { class: "faint" }, byKind(counts.running_by_kind, counts.submitted_by_kind)),
-        element("p", {}, submitted > 0 ? `${percent(1 - running / submitted)} shared. ` : null,
+        element("p", {}, submitted > 0 ? `${percent(1 - running / submitted)} saved by sharing${counts.jobs ? "" : " among your own"}. ` : null,
           element("a", { href: "#/graph" }, "The graph")))),
   ];
 }
