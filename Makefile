@@ -137,7 +137,7 @@ console:  ## bundle anew what the console has from npm, in the versions of its l
 	cd manager/console/vendor && npm ci --ignore-scripts --no-audit --no-fund && node bundle.mjs && rm -r node_modules
 
 screenshots: classes  ## take the console's pictures for docs/console.md anew, and film the walk
-	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q -m "full or not full" tests/console/test_screenshots.py tests/console/test_walk.py
+	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q -m "full or not full" tests/console/test_walk.py tests/console/test_screenshots.py
 
 docs-rest: $(READY)  ## write docs/rest.md anew
 	$(BIN)/python -m tests.documentation.rest_reference

@@ -101,7 +101,7 @@ def test_another_range_has_other_steps(opened: Page) -> None:
     expect(opened.get_by_role("region", name="History in steps of 15 s, newest first")).to_be_visible()
     expect(table.get_by_role("row").filter(has_text="\u2013")).not_to_have_count(0)
     with opened.expect_response(re.compile(r"/series\?range=1d$")):
-        opened.get_by_label("Range").select_option("1d")
+        opened.get_by_label("Range", exact=True).select_option("1d")
     expect(opened.get_by_role("region", name="History in steps of 5 min, newest first")).to_be_visible()
     expect(table.get_by_role("columnheader")).to_have_text(
         [

@@ -151,7 +151,7 @@ def test_the_graph_is_walked_by_keys(console_service: ConsoleService, page_for: 
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
     panel = page.get_by_role("region", name="cool", exact=True)
-    expect(panel.get_by_role("heading", name="cool")).to_be_focused()
+    expect(panel.get_by_role("heading", name="cool", exact=True)).to_be_focused()
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     expect(task(page, "cool")).to_be_focused()

@@ -171,4 +171,4 @@ def test_the_overview_says_what_to_do_where_there_is_nothing(
         expect(steps).to_have_count(0)
     else:
         expect(page.locator(".standing")).to_have_text("Nothing runs yet, and nothing is wrong.")
-        expect(steps).to_have_text(["See your sources", "Compose a dataflow", "See the modules"])
+        expect(steps).to_have_text(["Add a source", "Compose a dataflow", "See the modules"])

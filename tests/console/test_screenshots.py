@@ -106,4 +106,5 @@ def test_the_documentation_shows_only_these_screenshots() -> None:
     """The files in `docs/console` are those of the test above and the walk, and all are shown."""
     taken = {"walk.webp", *(f"{name}-{look}.png" for name in SHOWN for look in ("light", "dark"))}
     assert taken == {each.name for each in (DOCS / "console").iterdir()}
-    assert taken == set(re.findall(r"\(console/([a-z-]+\.(?:png|webp))", (DOCS / "console.md").read_text(encoding="utf-8")))
+    page = (DOCS / "console.md").read_text(encoding="utf-8")
+    assert taken == set(re.findall(r"\(console/([a-z-]+\.(?:png|webp))", page))

@@ -27,8 +27,8 @@ const ROUTES = [
   { path: "/operations", page: "operations", word: "Operations", group: "Operate" },
   { path: "/savings", page: "savings", word: "Savings", group: "Money" },
   { path: "/bills", page: "bills", word: "Bills", group: "Money" },
-  { path: "/access", page: "access", word: "Access", group: "Access" },
-  { path: "/tenants", page: "tenants", word: "Tenants", group: "Access", operators: true },
+  { path: "/access", page: "access", word: "Access" },
+  { path: "/tenants", page: "tenants", word: "Tenants", group: "Operate", operators: true },
   { path: "/tenants/:name", page: "tenant", within: "/tenants", operators: true },
 ];
 const SIGN_IN = { path: "/sign-in", page: "sign-in" };

@@ -46,7 +46,6 @@ export function taskFigure(task, { x, y }, height, isOfMany) {
     }
     const words = [`${task.id}, ${kindOf(task)}`, ...Object.values(parts), figures?.reason].filter(Boolean).join(", ");
     title.textContent = words;
-    node.setAttribute("aria-label", words);
     node.setAttribute("class", `flow-task ${figures?.state ?? "unknown"}${figures?.others > 0 ? " shared" : ""}`);
   }
 
