@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console screenshots docs-rest docs-tasks lock clean
+.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -135,6 +135,9 @@ docs: $(READY)  ## build the documentation as a site in build/site
 
 console:  ## bundle anew what the console has from npm, in the versions of its lock; needs node
 	cd manager/console/vendor && npm ci --ignore-scripts --no-audit --no-fund && node bundle.mjs && rm -r node_modules
+
+templates: $(READY)  ## write the console's templates of RIoTBench anew
+	$(BIN)/python -m tests.console.riotbench_templates
 
 screenshots: classes  ## take the console's pictures for docs/console.md anew, and film the walk
 	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q -m "full or not full" tests/console/test_walk.py tests/console/test_screenshots.py

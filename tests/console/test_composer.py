@@ -12,6 +12,8 @@ from manager.rest import examples
 from manager.use_case import Caller, Paging
 from tests.console.composing import canvas, connect, drag, middle, port, ready, searched, task
 from tests.console.conftest import ConsoleService, PageFor
+from tests.console.riotbench_templates import FILE, templates
+from tests.console.riotbench_templates import written as written_templates
 
 pytestmark = pytest.mark.chromium
 README: dict[str, Any] = {
@@ -379,7 +381,7 @@ def test_a_running_dataflow_is_replaced(console_service: ConsoleService, page_fo
     raw = json.dumps(README | {"name": "to replace"}).encode()
     made = console_service.service.dataflows.submit(ann(console_service), raw).id
     page = page_for(console_service.keys["ann"], f"#/dataflows/{made}")
-    page.get_by_role("link", name="Replace…").click()
+    page.get_by_role("link", name="Edit…").click()
     expect(page.locator(".cm-content")).to_be_visible()
     expect(page.get_by_text("4 of 4 tasks run already")).to_be_visible()
     assert f"#/compose/{made}" in page.url
@@ -469,6 +471,19 @@ def test_drafts_and_templates_are_opened(console_service: ConsoleService, compos
     expect(page.get_by_text("Drafts are kept in this browser")).to_be_visible()
     kept = page.evaluate("() => JSON.stringify({...localStorage})")
     assert [False, False] == [console_service.keys[who] in kept for who in ("ann", "bob")]
+
+
+def test_templates_of_riotbench_are_drawn(composer: Page) -> None:
+    """They are those of the workload; each is whole but for its sources, which are one's own to name."""
+    assert FILE.read_text(encoding="utf-8") == written_templates()
+    page = composer
+    for template in templates():
+        page.get_by_text("Begin with a template").click()
+        page.get_by_label("Template").select_option(template["name"])
+        page.get_by_text("Begin with a template").click()
+        expect(page.locator(".composed")).to_have_count(len(template["document"]["tasks"]))
+        problems = page.get_by_role("region", name=re.compile("[12] problems?$")).get_by_role("listitem")
+        expect(problems.first).to_contain_text("riotbench.urban")
 
 
 def test_the_document_completes_itself(composer: Page) -> None:

@@ -228,7 +228,7 @@ def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageF
     dialog.get_by_label("After processing what its sources have sent so far").check()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("draining", exact=True)).to_be_visible()
-    expect(page.get_by_role("link", name="Replace…")).to_have_count(0)
+    expect(page.get_by_role("link", name="Edit…")).to_have_count(0)
     page.get_by_role("button", name="Remove…").click()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("removed", exact=True)).to_be_visible()
@@ -279,7 +279,7 @@ def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageF
     at = f"#/dataflows/{console_service.places['running']}?tab=outputs"
     page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
     expect(page.get_by_role("button", name="Watch averages")).to_be_visible()
-    expect(page.get_by_role("link", name="Replace…")).to_be_visible()
+    expect(page.get_by_role("link", name="Edit…")).to_be_visible()
     controls = "[...document.querySelectorAll('button, input, select, textarea')]"
     unnamed = f"{controls}.filter((each) => !each.labels?.length && !each.textContent && !each.ariaLabel).length"
     page.locator("[data-task=average]").click()

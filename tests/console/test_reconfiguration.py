@@ -353,3 +353,48 @@ def test_problems_find_their_fields(page_for: PageFor) -> None:
     }
     errors = [{"pointer": pointer, "code": code, "message": "", "remedy": ""} for pointer, code in cases]
     assert list(cases.values()) == page_for(None).evaluate(PLACED, [errors, document])
+
+
+def composed(service: ConsoleService, page_for: PageFor, flow: str) -> Page:
+    """The composer of a dataflow."""
+    page = page_for(service.keys["ann"], f"#/compose/{flow}", viewport={"width": 1500, "height": 1000})
+    expect(page.locator(".cm-content")).to_be_visible()
+    expect(page.get_by_text(re.compile("Ready to submit"))).to_be_visible()
+    return page
+
+
+def test_a_dataflow_is_changed_on_the_canvas(console_service: ConsoleService, page_for: PageFor) -> None:
+    """It is shown first what would change, with the component; applied, it is a reconfiguration."""
+    flow = submitted(console_service)
+    page = composed(console_service, page_for, flow)
+    changing = page.get_by_role("button", name="Change while it runs…")
+    expect(changing).to_be_disabled()
+    page.locator("[data-task=average]").click()
+    page.get_by_label("window", exact=True).fill("9")
+    expect(changing).to_be_enabled()
+    changing.click()
+    shown = page.get_by_role("region", name="What would change")
+    expect(shown.get_by_role("list", name="Components")).to_contain_text("average")
+    assert () == console_service.service.reconfigurations.page(ANN, flow, Paging()).items
+    shown.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text(re.compile("changes: reconfiguration .* has begun"))).to_be_visible()
+    assert 9 == config_of(console_service, flow, "average")["window"]
+    done(console_service)
+    page.get_by_role("link", name="changing").click()
+    expect(page.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")
+
+
+def test_what_cannot_change_while_it_runs_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Another output needs a new document; nothing has begun then."""
+    flow = submitted(console_service)
+    page = composed(console_service, page_for, flow)
+    more = OWN | {
+        "tasks": [*OWN["tasks"], {"id": "others", "type": "output"}],
+        "streams": [*OWN["streams"], {"from": "plausible", "to": "others"}],
+    }
+    page.get_by_label("Document").fill(json.dumps(more))
+    changing = page.get_by_role("button", name="Change while it runs…")
+    expect(changing).to_be_enabled()
+    changing.click()
+    expect(page.get_by_text("What cannot change while it runs can be replaced")).to_be_visible()
+    assert () == console_service.service.reconfigurations.page(ANN, flow, Paging()).items

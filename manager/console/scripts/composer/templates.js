@@ -21,11 +21,17 @@ const AVERAGES = {
   ],
 };
 
-/** The templates, `{name, open()}`, which returns a text: the README's dataflow, and those that the caller may see. */
+/**
+ * The templates, `{name, open()}`, which returns a text: the README's dataflow, those of RIoTBench, and those that the
+ * caller may see.
+ */
 export async function templates(signal) {
-  const dataflows = await api.pages("/v1/dataflows", { signal, most: MOST });
+  const [dataflows, { RIOTBENCH }] = await Promise.all([
+    api.pages("/v1/dataflows", { signal, most: MOST }), import("./riotbench.js"),
+  ]);
   return [
     { name: `Example: ${AVERAGES.name}`, open: async () => printed(AVERAGES) },
+    ...RIOTBENCH.map(({ name, document }) => ({ name, open: async () => printed(document) })),
     ...dataflows.map((each) => ({
       name: `${each.name} (${each.id})`,
       open: async () => textOf(await api.get(`/v1/dataflows/${encodeURIComponent(each.id)}`, { signal })),

@@ -14,6 +14,7 @@ import { set } from "../composer/json-edits.js";
 import { historyOf, KEYS } from "../composer/keyboard.js";
 import { palette } from "../composer/palette.js";
 import { doneOf, previewOf } from "../composer/preview.js";
+import { isPlain, reconfiguring } from "../composer/reconfiguring.js";
 import { fixButton, problemList, problemsIn } from "../composer/problem-list.js";
 import { taskForm } from "../composer/task-form.js";
 import { templates, textOf } from "../composer/templates.js";
@@ -41,6 +42,8 @@ export async function show(main, { parameters, session, signal, say }) {
   const composing = composition(replaced === null ? begun(parameters) : textOf(replaced), { typeOf, shown });
   const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
+  const changing = replaced === null || !isPlain(replaced) ? null
+    : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, signal, say });
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
   let last = composing.text;
@@ -104,13 +107,21 @@ export async function show(main, { parameters, session, signal, say }) {
       last = composing.text;
       replace(places.result);
       replace(places.preview);
+      changing?.reset();
       ask();
     }
     draw();
   }
 
+  function allow(isGood) {
+    submitting.disabled = !isGood;
+    if (changing !== null) {
+      changing.button.disabled = !isGood || composing.text === textOf(replaced);
+    }
+  }
+
   function ask() {
-    submitting.disabled = true;
+    allow(false);
     if (top.needsTenant) {
       service.stop();
       standing.textContent = "Name the tenant that it is for.";
@@ -145,7 +156,7 @@ export async function show(main, { parameters, session, signal, say }) {
     explained = { text: of, answer, key: newKey(), states: statesOf(drawn, answer), problems: problemsByTask(drawn, answer) };
     composing.learn(new Map(answer.tasks.map((task) => [task.id, task])));
     const isGood = answer.problems.length === 0;
-    submitting.disabled = !isGood;
+    allow(isGood);
     standing.textContent = isGood
       ? `Ready to submit: ${answer.reused.length} of ${composing.document.tasks.length} tasks run already.`
       : `${answer.problems.length === 1 ? "1 problem" : `${answer.problems.length} problems`} to solve.`;
@@ -208,7 +219,8 @@ export async function show(main, { parameters, session, signal, say }) {
       chooser.node,
       element("div", { class: "composer-middle" }, top.tools, canvas.node, canvas.hint, form.node, trying.node),
       element("div", { class: "composer-text-side" }, text.node,
-        element("div", { class: "toolbar" }, submitting, standing), places.result, places.problems)),
+        element("div", { class: "toolbar" }, changing?.button, submitting, standing), places.result, places.problems)),
+    changing?.node,
     places.preview,
     element("details", {}, element("summary", {}, "Keys"), element("dl", { class: "facts" }, KEYS.map(([keys, does]) => [
       element("dt", {}, element("kbd", {}, keys)), element("dd", {}, does)]))));

@@ -178,7 +178,7 @@ function facts(dataflow, isOperator) {
 /** The way to the composer, where its document is replaced. */
 function replacement(id) {
   const buttons = element("div", {});
-  const link = element("a", { class: "button", href: `#/compose/${encodeURIComponent(id)}` }, "Replace…");
+  const link = element("a", { class: "button", href: `#/compose/${encodeURIComponent(id)}` }, "Edit…");
 
   function update({ state }) {
     refresh(buttons, ["removed", "draining"].includes(state) ? null : link);

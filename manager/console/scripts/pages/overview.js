@@ -226,7 +226,7 @@ function scattered(report) {
   return [
     element("h2", {}, "Fragmentation"),
     element("p", {},
-      `${count(report.jobs)} jobs, ${count(report.fewest)} needed; ${count(report.paused)} paused tasks. `,
+      `${counted(report.jobs, "job")}, ${count(report.fewest)} needed; ${counted(report.paused, "paused task")}. `,
       `Estimated cost: ${cores(report.cores)} cores and ${seconds(report.latency_seconds)} of latency.`),
     savesMost(report.saves),
     report.move ? element("p", {}, `Moving ${counted(report.move.tasks, "task")}: ${report.move.phase}.`) : null,

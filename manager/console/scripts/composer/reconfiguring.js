@@ -1,0 +1,61 @@
+/** The change of a running dataflow to the document that is drawn: its tasks keep their states. */
+
+import { api, newKey } from "../api.js";
+import { element, named, problem, replace } from "../dom.js";
+import { scopeOf } from "../pages/dataflow/reconfiguration/preview.js";
+
+/**
+ * The change of a dataflow, with what it would do to each task.
+ * @param {object} about the `dataflow` as it was opened, its `path` in REST, the `known` task types by name, `text()` for
+ *   the document as it is, `signal` and `say(text)`
+ * @returns {{button, node, reset}} `reset()` takes back what was previewed
+ */
+export function reconfiguring({ dataflow, path, known, text, signal, say }) {
+  const route = `${path}/reconfigurations`;
+  const node = element("div", {});
+  const button = element("button", { class: "button", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
+
+  function preview() {
+    return tried(async function ask() {
+      const body = { document: JSON.parse(text()) };
+      const asked = text();
+      const answer = await api.post(route, body, { query: { dry_run: true }, signal });
+      if (asked !== text()) {
+        return;
+      }
+      const title = element("h2", { id: "composer-change", tabindex: "-1" }, "What would change");
+      // One key for each preview: applied again after a lost answer, it is the same change.
+      const key = newKey();
+      replace(node, element("section", { class: "card", "aria-labelledby": title.id }, title, scopeOf(answer, dataflow, { known }),
+        element("button", { class: "button first", type: "button", on: { click: () => apply(body, key) } }, "Apply")));
+      title.focus();
+    });
+  }
+
+  function apply(body, key) {
+    return tried(async function begin() {
+      const begun = await api.post(route, body, { headers: { "Idempotency-Key": key }, signal });
+      const link = element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}?tab=changes` }, named(dataflow.name));
+      replace(node, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${begun.id} has begun.`)));
+      say(`Reconfiguration ${begun.id} has begun.`);
+      link.focus();
+    });
+  }
+
+  async function tried(act) {
+    try {
+      await act();
+    } catch (error) {
+      if (!signal.aborted && error.status !== 401) {
+        replace(node, problem(error), element("p", {}, "What cannot change while it runs can be replaced; tasks below what differs then begin anew."));
+      }
+    }
+  }
+
+  return { button, node, reset: () => replace(node) };
+}
+
+/** Whether a dataflow can be changed to a drawn document: what plans or adapts it is changed on its own page. */
+export function isPlain({ dynamic, pipeline, state }) {
+  return !dynamic && !pipeline && !["draining", "removed"].includes(state);
+}
