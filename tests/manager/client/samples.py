@@ -216,7 +216,9 @@ CREDENTIALS = {
     "password": "hush",
     "reads": ["braid/1/out/school/#"],
     "writes": ["city/raw"],
+    "made": "2026-03-01T12:00:00Z",
 }
+LOGIN = {name: value for name, value in CREDENTIALS.items() if name != "password"}
 SECRET = {"tenant": "school", "name": "lake"}
 JOB = {
     "job": "j1",

@@ -49,6 +49,7 @@ from tests.manager.client.samples import (
     IMAGE,
     JOB,
     KEY_ANSWER,
+    LOGIN,
     MACHINE,
     MODULE,
     MODULE_DETAIL,
@@ -221,6 +222,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
         TENANT,
     ),
     ("make_credentials", ("school",), "POST", "/v1/tenants/school/credentials", None, CREDENTIALS),
+    ("broker_login", ("school",), "GET", "/v1/tenants/school/credentials", None, LOGIN),
     ("make_key", (KeyForm(note="x"),), "POST", "/v1/keys", {"note": "x"}, KEY_ANSWER | {"key": "hush"}),
     ("revoke_key", ("k1",), "DELETE", "/v1/keys/k1", None, KEY_ANSWER),
     ("put_secret", ("a/b", SecretForm(secret="hush")), "PUT", "/v1/secrets/a%2Fb", {"secret": "hush"}, SECRET),  # noqa: S106 - an example
