@@ -111,11 +111,10 @@ class MqttConnector(MessageConnector):
         It has the same broker and topics, written in one way. It has no format, because sources read messages
         themselves. The name of the host stays as it is, because operators list hosts so.
 
-        >>> [
-        ...     MqttConnector(kind="mqtt", url="mqtt://plant/", topic="{hall}/heat", **more).shared(JSON)
-        ...     for more in ({}, {"retained": True})
-        ... ]
-        [MqttConnector(kind='mqtt', url='mqtt://plant:1883', topic='+/heat'), None]
+        >>> heat = MqttConnector(kind="mqtt", url="mqtt://plant/", topic="{hall}/heat")
+        >>> shared = heat.shared(JSON)
+        >>> shared.url, shared.topic, heat.model_copy(update={"retained": True}).shared(JSON)
+        ('mqtt://plant:1883', '+/heat', None)
         """
         broker = _BROKER.fullmatch(self.url)
         # The broker retains for each subscription, and of such formats an answer to the publisher is a part.
