@@ -126,6 +126,9 @@ def test_a_node_lives_as_long_as_its_job_delivers_it(tmp_path: Path) -> None:
         def until(*wanted: str) -> None:
             reader.until(lambda: wanted == (*kinds(reader)[-len(wanted) :],), f"{wanted}")
 
+        def lives() -> list[str]:
+            return [kind for kind in kinds(reader) if kind != "NDATA"]
+
         hosting.run(plan)
         until("NBIRTH")
         hosting.publish("city/lives", numbers(0, 5))
@@ -135,11 +138,12 @@ def test_a_node_lives_as_long_as_its_job_delivers_it(tmp_path: Path) -> None:
         hosting.run(plan)
         until("NDEATH", "NBIRTH")
         hosting.restart(signal.SIGTERM)
-        until("NBIRTH", "NDEATH", "NBIRTH")
+        # What the broker had not answered by then comes again.
+        reader.until(lambda: ["NBIRTH", "NDEATH"] * 2 + ["NBIRTH"] == lives(), "a third life")
         hosting.publish("city/lives", numbers(5, 10))
-        until("NBIRTH", *["NDATA"] * 5)
+        reader.until(lambda: 9 in [n for n, _ in times_said(reader, "n")], "all events")
         hosting.stop_job("j")
         until("NDATA", "NDEATH")
-        assert ["NBIRTH", "NDEATH"] * 3 == [kind for kind in kinds(reader) if kind != "NDATA"]
-        assert numbers(0, 10) == [{"n": n, "k": k} for n, k in times_said(reader, "n")]
+        assert ["NBIRTH", "NDEATH"] * 3 == lives()
+        assert numbers(0, 10) == [{"n": n, "k": k} for n, k in dict.fromkeys(times_said(reader, "n"))]
         reader.close()
