@@ -132,9 +132,9 @@ def slashed(*values: float | None) -> str:
 
 
 def waited(seen: A, look: Callable[[A], A], waits_for: Callable[[A], str | None]) -> A:
-    """What is seen once nothing is waited for any more, or after two minutes.
+    """Look again until `waits_for` is None, for two minutes at most, and return what was seen last.
 
-    What is waited for goes to standard error, since programs read one answer on standard output; empty text does not.
+    The text of `waits_for` goes to standard error, because programs read one answer on standard output.
     """
     deadline, said = time.monotonic() + WAIT_SECONDS, ""
     while (words := waits_for(seen)) is not None and time.monotonic() < deadline:
@@ -183,7 +183,7 @@ Url = Annotated[str | None, typer.Option(help="The URL of the service. Default: 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow, or its name; operators may write TENANT/NAME.")]
 File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant to act for; for operators.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the id alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids alone.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 _REFUSALS = {

@@ -74,9 +74,7 @@ def submit(  # noqa: PLR0913 - each is an option
     documents = [read_file(path) for path in file]
     if len(documents) > 1:
         bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
-        if wait:
-            bundle = BundleAnswer(dataflows=tuple(_until_it_runs(client, answer) for answer in bundle.dataflows))
-        yield from _shown(bundle, bundle.dataflows, quiet=quiet)
+        yield from _begun(client, *bundle.dataflows, wait=wait, quiet=quiet)
     else:
         answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
         yield from _begun(client, answer, wait=wait, quiet=quiet)
@@ -121,7 +119,7 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     name: Annotated[str | None, typer.Option(help="Only with this name.")] = None,
     source: Annotated[str | None, typer.Option(help="Only those that read this source.")] = None,
     search: Annotated[str | None, typer.Option(help="Only with this text in their name, or with this id.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the ids alone.")] = False,
+    quiet: Quiet = False,
 ) -> Shown:
     """List dataflows, oldest first."""
     dataflows = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
@@ -162,32 +160,32 @@ def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOpti
     return Shown(data=answer, text=_explained(answer))
 
 
-def _begun(client: Client, answer: SubmitAnswer, *, wait: bool, quiet: bool) -> Iterator[Shown]:
-    """Show a dataflow that was submitted, once it runs if that is waited for; the exit code says whether it does."""
+def _begun(client: Client, *dataflows: SubmitAnswer, wait: bool, quiet: bool) -> Iterator[Shown]:
+    """Show dataflows that were submitted, once they run if that is waited for; the exit code says whether they do."""
     if wait:
-        answer = _until_it_runs(client, answer)
-    yield from _shown(answer, (answer,), quiet=quiet)
-    if wait and answer.state is not DataflowState.RUNNING:
-        raise typer.Exit(ExitCode.LATER)
-
-
-def _shown(data: SubmitAnswer | BundleAnswer, dataflows: tuple[SubmitAnswer, ...], *, quiet: bool) -> Iterator[Shown]:
+        dataflows = waited(dataflows, lambda now: tuple(_up_to_date(client, one) for one in now), _starts)
+    data = dataflows[0] if len(dataflows) == 1 else BundleAnswer(dataflows=dataflows)
     yield _ids(data, dataflows) if quiet else Shown(data=data, text=lines(*map(_submitted, dataflows)))
+    if wait and any(dataflow.state is not DataflowState.RUNNING for dataflow in dataflows):
+        raise typer.Exit(ExitCode.LATER)
 
 
 def _ids(data: BaseModel | Sequence[BaseModel], dataflows: Iterable[DataflowAnswer]) -> Shown:
     return ShownLine(data=data, text="\n".join(dataflow.id for dataflow in dataflows))
 
 
-def _until_it_runs(client: Client, answer: SubmitAnswer) -> SubmitAnswer:
-    submitted: DataflowAnswer = answer
-    now = waited(submitted, lambda seen: client.dataflow(seen.id), _starts)
-    return answer.model_copy(update={"state": now.state, "reason": now.reason, "outputs": now.outputs})
+def _up_to_date(client: Client, dataflow: SubmitAnswer) -> SubmitAnswer:
+    """A dataflow with its present state if it was starting."""
+    if dataflow.state is not DataflowState.DEPLOYING:
+        return dataflow
+    now = client.dataflow(dataflow.id)
+    return dataflow.model_copy(update={"state": now.state, "reason": now.reason, "outputs": now.outputs})
 
 
-def _starts(dataflow: DataflowAnswer) -> str | None:
-    """What a dataflow that starts waits for; None once it does not start any more."""
-    return f"{dataflow.id} starts: {dataflow.reason}" if dataflow.state is DataflowState.DEPLOYING else None
+def _starts(dataflows: Iterable[DataflowAnswer]) -> str | None:
+    """What the first dataflow that starts waits for; None once none does."""
+    starting = (one for one in dataflows if one.state is DataflowState.DEPLOYING)
+    return next((f"{one.id} starts: {one.reason}" for one in starting), None)
 
 
 def _drains(dataflow: DataflowAnswer) -> str | None:

@@ -725,6 +725,22 @@ def test_a_script_sees_that_a_dataflow_does_not_run(braid: Braid) -> None:
     assert (ExitCode.LATER, True) == (result.exit_code, "is degraded: job 1 failed" in result.stdout)
 
 
+def test_dataflows_submitted_together_are_waited_for_together(braid: Braid) -> None:
+    """Each until it starts no more; the exit code says whether all run."""
+    Path("a.json").write_text(DOCUMENT)
+    starts = DATAFLOW | {"state": "deploying", "reason": "job 1 is late", "reused": [], "started": []}
+    bundle = ok({"dataflows": [starts, starts | {"id": "d2"}]})
+    for state, code in (("running", ExitCode.WELL), ("degraded", ExitCode.LATER)):
+        seen = [
+            ok(starts | {"tasks": [], "document": {}}),
+            ok(DATAFLOW | {"id": "d2", "tasks": [], "document": {}, "state": state}),
+            ok(DATAFLOW | {"tasks": [], "document": {}, "state": "running"}),
+        ]
+        result = braid("submit", "a.json", "a.json", "--wait", "--quiet", answers=[bundle, *seen])
+        assert (code, "d1\nd2\n", "d1 starts: job 1 is late\n") == (result.exit_code, result.stdout, result.stderr)
+        assert ["GET /v1/dataflows/d1", "GET /v1/dataflows/d2", "GET /v1/dataflows/d1"] == braid.requests()[1:]
+
+
 def test_a_command_waits_until_a_dataflow_is_drained(braid: Braid) -> None:
     """A dataflow is gone only then."""
     drains, gone = DATAFLOW | {"state": "draining"}, DATAFLOW | {"state": "removed", "tasks": [], "document": {}}
