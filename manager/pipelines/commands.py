@@ -35,7 +35,7 @@ from manager.cli import (
     table,
 )
 from manager.client.client import Client
-from manager.reconfigurations.commands import until_switched
+from manager.reconfigurations.commands import Until, exit_unless_done, heading, wait_for
 from planning.constraint import ModuleShape
 from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
@@ -220,19 +220,25 @@ def replan(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="MODULE", help="A module not to use, such as one that fails; may be repeated."),
     ] = None,
     dry_run: DryRun = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all jobs have switched to the new plan.")] = False,
-) -> Shown:
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until all jobs have switched, if it reconfigures.")
+    ] = False,
+) -> Iterator[Shown]:
     """Plan a running pipeline again, with the modules that there are now, and apply the difference."""
     pipeline = None if file is None else read_json(file, "with a pipeline")
     form = fill_form(ReplanForm, pipeline=pipeline, prefer=prefer, without=without)
     answer = client.replan(dataflow, form, dry_run=dry_run)
-    if wait and not dry_run and answer.reconfiguration is not None:
-        now = until_switched(client, answer.dataflow, answer.reconfiguration)
-        answer = answer.model_copy(update={"reconfiguration": now})
+    waited_for = answer.reconfiguration if wait and not dry_run else None
+    if waited_for is not None:
+        waited_for = wait_for(client, answer.dataflow, waited_for, Until.SWITCHED)
+        answer = answer.model_copy(update={"reconfiguration": waited_for})
     changed = f"{'would change' if dry_run else 'changed'}: {', '.join(answer.changed)}" if answer.changed else ""
     why = f", because {answer.why}" if answer.why else ""
-    text = lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how][dry_run]}{why}", changed)
-    return Shown(data=answer, text=text)
+    now = None if waited_for is None else heading(waited_for)
+    text = lines(plan_text(answer.plan), f"{answer.dataflow}: {_HOW[answer.how][dry_run]}{why}", changed, now)
+    yield Shown(data=answer, text=text)
+    if waited_for is not None:
+        exit_unless_done(waited_for, Until.SWITCHED)
 
 
 def plan_text(plan: PlanAnswer) -> RenderableType:

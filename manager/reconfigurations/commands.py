@@ -1,7 +1,7 @@
 """The command that changes tasks of a dataflow while they run: `braid reconfigure`."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -108,17 +108,18 @@ def reconfigure(  # noqa: PLR0913 - each is an option
         form = fill_form(ReconfigurationForm, tasks=changes or None, document=document, fresh=fresh, dataflows=also)
         answer = client.reconfigure(dataflow, form, dry_run=dry_run)
     if wait:
-        answer = _waited(client, dataflow, answer, _NOT_YET[until])
+        answer = wait_for(client, dataflow, answer, until)
     yield Shown(data=answer, text=_text(answer))
-    if not cancel and (code := _code(answer, _NOT_YET[until] if wait else ())):
-        raise typer.Exit(code)
+    if not cancel:
+        exit_unless_done(answer, until if wait else None)
 
 
-def _code(answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]) -> ExitCode:
-    """The exit code: a script must not take for done what is not."""
+def exit_unless_done(answer: ReconfigurationAnswer, until: Until | None) -> None:
+    """End the command with another code than 0 if it was given up, or was waited for and is not there yet."""
     if answer.state in {ReconfigurationState.ABANDONED, ReconfigurationState.REVERTED}:
-        return ExitCode.CONFLICT
-    return ExitCode.LATER if answer.state in not_yet else ExitCode.WELL
+        raise typer.Exit(ExitCode.CONFLICT)
+    if until is not None and answer.state in _NOT_YET[until]:
+        raise typer.Exit(ExitCode.LATER)
 
 
 def _patches(set_fields: Sequence[str], set_types: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -204,16 +205,11 @@ def _latest_undoable(client: Client, dataflow: str) -> str:
     return latest.id
 
 
-def until_switched(client: Client, dataflow: str, answer: ReconfigurationAnswer) -> ReconfigurationAnswer:
-    """A reconfiguration once all jobs run the new version, or it was given up."""
-    return _waited(client, dataflow, answer, _GOING)
+def wait_for(client: Client, dataflow: str, answer: ReconfigurationAnswer, until: Until) -> ReconfigurationAnswer:
+    """Wait for a moment of a reconfiguration, or until it was given up."""
 
-
-def _waited(
-    client: Client, dataflow: str, answer: ReconfigurationAnswer, not_yet: Collection[ReconfigurationState]
-) -> ReconfigurationAnswer:
     def waits_for(now: ReconfigurationAnswer) -> str | None:
-        if now.state not in not_yet:
+        if now.state not in _NOT_YET[until]:
             return None
         queued = _queued(now)
         return f"reconfiguration {now.id} {queued}" if queued else ""
@@ -237,11 +233,11 @@ def _queued(answer: ReconfigurationAnswer) -> str:
 
 def _text(answer: ReconfigurationAnswer) -> RenderableType:
     if (scope := answer.scope) is None:
-        return lines(_heading(answer))
+        return lines(heading(answer))
     rows = ((task.dataflow, task.task, _how(task), task.changed, task.state, task.job) for task in scope.tasks)
     tasks = table("dataflow", "task", "how", "changed", "state", "job", rows=rows, empty="no task")
     waiting = f"jobs that wait for a marker: {', '.join(scope.waiting)}" if scope.waiting else None
-    return lines(_heading(answer), tasks, waiting)
+    return lines(heading(answer), tasks, waiting)
 
 
 def _how(task: ChangedTaskAnswer) -> str:
@@ -250,7 +246,8 @@ def _how(task: ChangedTaskAnswer) -> str:
     return "in place" if task.in_place else "copied"
 
 
-def _heading(answer: ReconfigurationAnswer) -> str:
+def heading(answer: ReconfigurationAnswer) -> str:
+    """A line that says where a reconfiguration stands."""
     why = f": {answer.outcome}" if answer.outcome else ""
     if answer.state is ReconfigurationState.PREVIEW:
         scope = answer.scope

@@ -39,6 +39,7 @@ from tests.manager.client.samples import (
     RECEIVED,
     RECONFIGURATION,
     REMOVAL,
+    REPLANNED,
     SECRET,
     SOURCE,
     SUBMITTED,
@@ -916,6 +917,32 @@ def test_events_of_a_task_are_followed_by_their_counts(braid: Braid, monkeypatch
     assert [1, 3, 4, '{"long…', 6] == [line["event"] for line in printed]
     assert [{"entered": "in", "at": "2026-01-02T03:04:05.000000Z", "event": 1}] == printed[:1]
     assert "GET /v1/dataflows/d1/tasks/a/events" in braid.requests()
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [("switched", ExitCode.WELL), ("reverted", ExitCode.CONFLICT), ("abandoned", ExitCode.CONFLICT)],
+)
+def test_a_replan_waits_for_its_reconfiguration(braid: Braid, state: str, code: ExitCode) -> None:
+    """A script sees whether the new plan has taken effect, and a person reads it."""
+    planned = REPLANNED | {"how": "reconfiguration", "changed": ["a"], "reconfiguration": RECONFIGURATION}
+    answers = [ok(planned), ok(RECONFIGURATION), ok(RECONFIGURATION | {"state": state})]
+    result = braid("replan", "d1", "--wait", answers=answers)
+    assert (code, True) == (
+        result.exit_code,
+        f"reconfiguration 7 {'has' if code is ExitCode.WELL else 'is'} {state}" in result.stdout,
+    )
+    assert ["GET /v1/dataflows/d1/reconfigurations/7"] * 2 == braid.requests()[1:]
+    assert ExitCode.WELL == braid("replan", "d1", answers=[ok(planned)]).exit_code
+    assert 1 == len(braid.requests())
+
+
+def test_a_script_sees_that_a_replan_still_switches(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a reconfiguration; what is only previewed is not waited for."""
+    monkeypatch.setattr(cli, "WAIT_SECONDS", 0.0)
+    planned = ok(REPLANNED | {"how": "reconfiguration", "changed": ["a"], "reconfiguration": RECONFIGURATION})
+    assert ExitCode.LATER == braid("replan", "d1", "--wait", answers=[planned]).exit_code
+    assert ExitCode.WELL == braid("replan", "d1", "--wait", "--dry-run", answers=[planned]).exit_code
 
 
 def test_one_sees_what_a_reconfiguration_waits_for(braid: Braid) -> None:
