@@ -69,6 +69,7 @@ from merge import Instance, MeasuredCosts, estimated
 _REJECTS_SHOWN = 3600.0
 """Seconds for which a dataflow says that a source has rejected an event."""
 _MOST_NAMESAKES = 5
+"""The dataflows of one name that are listed where one is asked for."""
 _ID = re.compile(r"d-[0-9a-f]{12}")
 
 
@@ -437,17 +438,17 @@ class Dataflows(Base):
         """
         if _ID.fullmatch(named):
             return named
-        name = func.replace(col(DataflowRow.name), "/", ":")
-        wanted = name == named.replace("/", ":")
+        name, written = func.replace(col(DataflowRow.name), "/", ":"), named.replace("/", ":")
+        wanted = name == written
         if caller.tenant is None:
-            wanted |= col(DataflowRow.tenant) + ":" + name == named.replace("/", ":")
+            wanted |= col(DataflowRow.tenant) + ":" + name == written
         else:
             wanted &= col(DataflowRow.tenant) == caller.tenant
         known = select(col(DataflowRow.id), col(DataflowRow.tenant)).where(wanted, col(DataflowRow.removed).is_(None))
         with self._store.read() as session:
-            candidates = session.execute(known.order_by(col(DataflowRow.number)).limit(_MOST_NAMESAKES + 1)).all()
+            candidates = session.execute(known.order_by(col(DataflowRow.number)).limit(_MOST_NAMESAKES)).all()
         if len(candidates) > 1:
-            listed = ", ".join(f"{dataflow} of {tenant}" for dataflow, tenant in candidates[:_MOST_NAMESAKES])
+            listed = ", ".join(f"{dataflow} of {tenant}" for dataflow, tenant in candidates)
             said = f"several dataflows have the name {quoted(named)}: {listed}"
             raise invalid(pointer("path", "id"), "ambiguous-name", said, "use an id")
         return candidates[0][0] if candidates else named

@@ -271,7 +271,6 @@ async def _paging(
 
 
 ThePage = Annotated[Paging, Depends(_paging)]
-_BY_NAME = " By its id, which a removed one needs, or as in paths by its name."
 _OF_WHOM = " Operators write `TENANT:NAME` where several tenants have the name. Write a colon for a slash."
 Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]

@@ -160,6 +160,17 @@ def test_a_name_stands_for_an_id(manager: Manager) -> None:
     assert hers == dataflows.id_of(OPERATOR, "flow")
 
 
+def test_names_are_compared_as_they_are(empty_url: str) -> None:
+    """On both databases, whatever stands for anything in their patterns."""
+    for manager in leading(empty_url, tenants=("ann",), sources=("weather",)):
+        dataflows = manager.service.dataflows
+        names = ("a%/c", "a_/c", "ab/c", "A_/C", "d-12", "größe'\"\\ 100%")
+        ids = [dataflows.submit(ANN, raw(document(SHORT) | {"name": name})).id for name in names]
+        for who, prefix in ((ANN, ""), (OPERATOR, ""), (OPERATOR, "ann/")):
+            assert ids == [dataflows.id_of(who, prefix + name) for name in names]
+        assert ["%", "a%", "_b/c"] == [dataflows.id_of(ANN, named) for named in ("%", "a%", "_b/c")]
+
+
 def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
     """Removing or replacing it again is refused, with the remedy."""
     dataflow = manager.submit("ann", SHORT)

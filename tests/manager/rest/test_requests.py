@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from queue import SimpleQueue
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -35,6 +36,7 @@ from manager.rest.dependencies import (
     DocumentTurns,
     RequestRates,
 )
+from manager.store.dead_letters import Letter, keep
 from tests.catalogue import TYPES
 from tests.manager.managers import OPERATOR, Manager, leading, raw
 from tests.manager.rest.conftest import Asking
@@ -376,6 +378,35 @@ def test_a_session_ends_by_itself_and_is_forgotten(served_town: tuple[Town, str]
     signed_in(browser, made.keys["bob"])
     with made.tools.store.read() as session:
         assert 1 == session.scalar(text("SELECT count(*) FROM console_session"))
+
+
+def test_a_dataflows_name_stands_for_its_id_in_paths_and_queries(served_town: tuple[Town, str]) -> None:
+    """In answers on one dataflow, and where the dead letters of one are replayed or discarded."""
+    town, url = served_town
+    dataflow = town.places["poors"]
+    poor = town.service.administration.caller(town.keys["poor"])
+    detail = town.service.dataflows.get(poor, dataflow)
+    letter = Letter(instance=detail.tasks[1].instance, port="in", batch=0, reason="no number", events=[{"t": 1}])
+    with town.tools.store.write() as session:
+        keep(session, [letter], {letter.instance: {"poor": [dataflow]}}, at=0.0)
+    authorization = {"Authorization": f"Bearer {town.keys['poor']}"}
+    with httpx.Client(base_url=url, headers=authorization, trust_env=False) as client:
+        for path in (
+            *("dataflows/{}", "dataflows/{}/tasks", "dataflows/{}/removal", "dataflows/{}/reconfigurations"),
+            *("dataflows/{}/series?since=2026-01-01T00:00:00Z", "reports/savings?dataflow={}"),
+            *("dead-letters?dataflow={}", "dead-letters/groups?dataflow={}"),
+        ):
+            by_id, by_name, unknown = (
+                client.get(f"/v1/{path.format(quote(named))}") for named in (dataflow, detail.name, "nothing")
+            )
+            assert (200, by_id.json()) == (by_name.status_code, by_name.json()), path
+            assert by_id.json() != unknown.json(), path
+        by_id, by_name, unknown = (
+            client.post("/v1/dead-letters/replay", params={"dataflow": named}).status_code
+            for named in (dataflow, detail.name, "nothing")
+        )
+        assert by_id == by_name != unknown
+        assert 1 == client.delete("/v1/dead-letters", params={"dataflow": detail.name}).json()["dead_letters"]
 
 
 def test_signing_out_ends_the_session(served_town: tuple[Town, str], browser: httpx.Client) -> None:
