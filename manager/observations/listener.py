@@ -46,7 +46,7 @@ class Listener:
         self.name = f"braid-manager-{uuid.uuid4().hex[:12]}"
         """No other listener has it."""
         self._echo = topics.manager(self.name)
-        self.looks = TaskLooks(self.publish)
+        self.looks = TaskLooks(self.publish, clock=clock)
         """The looks at events of running tasks, which have a guard of their own."""
         self._line: MqttClient | None = None
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -159,6 +159,7 @@ class Listener:
                 act = self._send_echo
             try:
                 act()
+                self.looks.end_old()
             except Exception:  # no message may end the only thread that listens
                 log.exception("a message was passed over")
                 self.malformed += 1

@@ -75,6 +75,12 @@ class TaskLooks:
             if (at := LookedAt(job, seen.instance)) in self._asked:
                 self._seen[at] = seen
 
+    def end_old(self) -> None:
+        """Forget the looks that were not renewed, and what was seen by them."""
+        if self._until:
+            with self._guard:
+                self._end_old(self._clock())
+
     def _check(self, who: str, at: LookedAt) -> None:
         of_one = sum(1 for caller, _ in self._until if caller == who)
         in_job = {other for _, other in self._until if other.job == at.job}

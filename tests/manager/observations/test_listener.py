@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from pydantic import TypeAdapter
 
 from bridge import topics
+from engine.port_events import SeenInstance
+from manager.observations.looks import LOOK_SECONDS, LookedAt
 from manager.observations.messages import wiring
 from manager.observations.reports import InstanceMeasured, MachineStatus, Measured, StreamMeasured, read_machine_status
 from manager.observations.sight import HOST_SILENT_AFTER, MACHINE_SILENT_AFTER, SpoolEnd
@@ -24,6 +27,18 @@ def begun(hearing: Hearing) -> Hearing:
     hearing.listener.start()
     hearing.until_complete()
     return hearing
+
+
+def test_nothing_is_kept_of_a_look_that_is_over(hearing: Hearing) -> None:
+    """Even if nobody ever looks again."""
+    begun(hearing)
+    looks, at = hearing.listener.looks, LookedAt("1", 7)
+    assert looks.renew("ann", at, host="h")
+    seen = TypeAdapter(SeenInstance).dump_json(SeenInstance(instance=7, ports=()))
+    hearing.say(topics.job("1", "events"), seen, retain=False)
+    hearing.until(lambda: looks.seen(at) is not None, "what the host reports")
+    hearing.clock = LOOK_SECONDS
+    hearing.until(lambda: looks.seen(at) is None, "the end of the look")
 
 
 def test_a_complete_sight_has_all_retained_messages(hearing: Hearing) -> None:
