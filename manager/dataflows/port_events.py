@@ -23,11 +23,10 @@ class PortEvents(Base):
         If others use the task too, they have the same events. The journal notes when a look begins.
         """
         begun = time.monotonic()
-        self._own_dataflow(caller, dataflow)
         if (looks := self._tools.looks) is None:
             raise StateNotReady("events are seen only by a manager that leads and has a broker; ask that one")
         with self._committer.looking() as state:
-            # Read now that nobody commits: it may have been replaced meanwhile.
+            # Within, so that the row is of the state.
             row = self._own_dataflow(caller, dataflow, find=running_dataflow)
             if task not in row.task_ids:
                 raise NotFound("task", task)
