@@ -4,7 +4,7 @@ A task runs in one job, whose host reports counters of it. A source runs in none
 it enters, and how many of its events wait. Of other dataflows no more is said than how many use the same task.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dags import State
@@ -12,14 +12,12 @@ from engine.plan import Bridged, Ingress, Plan
 from manager.answers.dataflows import TaskFiguresAnswer, TaskState
 from manager.kernel.dataflow_life import Need, has_in_effect, needs_of, why_down
 from manager.kernel.state import CommittedState, running_id
-from manager.observations.figures import per_second, stream_rate
-from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, Observations
+from manager.observations.figures import instance_rate, rounded, running_task_figures, stream_rate
+from manager.observations.reports import HostSeen, JobSeen, Measured, Observations
 from manager.planner import public_id
 from manager.store.tables import DataflowRow
 from manager.use_case import hour
 from merge import Instance, JobId
-
-_NO_WORK = InstanceMeasured()
 
 
 class _JobOfTasks(NamedTuple):
@@ -84,21 +82,11 @@ def _of_task(instance: int, job: _JobOfTasks | None, now: float) -> dict[str, fl
     if job is None or job.seen is None or not job.measured or not has_in_effect(job.seen, job.need):
         return {}
     last = job.measured[-1]
-
-    def rate(count: Callable[[InstanceMeasured], int]) -> float | None:
-        def grown(base: Measured, newest: Measured) -> int:
-            counts = (count(sample.instances.get(instance, _NO_WORK)) for sample in (newest, base))
-            return max(0, next(counts) - next(counts))
-
-        return _rounded(per_second(job.measured, grown, now))
-
-    cpu = rate(lambda did: did.cpu_ns)
+    did = last.instances.get(instance)
     return {
-        "events_in_per_second": rate(lambda did: did.taken),
-        "events_out_per_second": rate(lambda did: did.emitted),
-        "events_dead_per_second": rate(lambda did: did.dead),
-        "events_dead": last.instances.get(instance, _NO_WORK).dead,
-        "cores": None if cpu is None else round(cpu / 1e9, 6),
+        **dict(running_task_figures(job.measured, instance, now)),
+        "events_dead_per_second": rounded(instance_rate(job.measured, instance, lambda counted: counted.dead, now)),
+        "events_dead": 0 if did is None else did.dead,
         "lag_events": _waiting(_bridges_of(instance, job.plan), last),
         "state_bytes": None if last.states is None else last.states.get(instance, 0),
     }
@@ -115,7 +103,7 @@ def _of_source(instance: int, jobs: Iterable[_JobOfTasks], now: float) -> dict[s
             if (count := _waiting(streams, job.measured[-1])) is not None:
                 waiting.append(count)
     return {
-        "events_out_per_second": _rounded(max(rates, default=None)),
+        "events_out_per_second": rounded(max(rates, default=None)),
         "lag_events": max(waiting, default=None),
     }
 
@@ -130,7 +118,3 @@ def _waiting(streams: Iterable[Ingress], last: Measured) -> int | None:
     """The events of some streams that wait in the spools of a job; None for a stream that it has not read yet."""
     known = [last.streams.get(entry.stream) for entry in streams]
     return None if None in known else sum(stream.lag_events for stream in known if stream is not None)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

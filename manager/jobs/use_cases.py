@@ -12,7 +12,7 @@ from manager.answers.base import Page
 from manager.answers.jobs import HostAnswer, JobAnswer, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from manager.kernel.state import CommittedState
 from manager.machines.use_cases import registered_images
-from manager.observations.figures import figures_of, shard_figures, task_figures
+from manager.observations.figures import figures_of, running_task_figures, shard_figures
 from manager.observations.reports import Measured
 from manager.problem import NotFound
 from manager.use_case import Base, Caller, Paging, hour, number_in, operators_only, paged
@@ -119,6 +119,7 @@ class RunningJobs(Base):
         how: Literal["active", "failed"] = "active" if reason is None else "failed"
         last = seen.measured[-1] if seen is not None and seen.measured else Measured()
         did = last.instances.get(instance)
+        measured = seen.measured if seen is not None and did is not None else ()
         return RunningTaskAnswer(
             instance=instance,
             type=task.type.name,
@@ -137,7 +138,7 @@ class RunningJobs(Base):
             events_out=did and did.emitted,
             events_dead=did and did.dead,
             state_bytes=None if last.states is None else last.states.get(instance, 0),
-            **dict(task_figures(() if seen is None else seen.measured, instance, time.monotonic())),
+            **dict(running_task_figures(measured, instance, time.monotonic())),
         )
 
     def _job(self, plan: Plan) -> JobAnswer:

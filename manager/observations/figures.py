@@ -21,6 +21,7 @@ _WINDOW = 60.0
 """Seconds that a mean covers."""
 SPACING = 5.0
 """Seconds between two samples that are kept. An idle job is silent for as long."""
+_NO_WORK = InstanceMeasured()
 
 
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
@@ -72,8 +73,8 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
     return JobFigures(
         batch_seconds_p50=times.get("p50"),
         batch_seconds_p99=times.get("p99"),
-        events_in_per_second=_rounded(per_second(measured, _entered, now)),
-        events_out_per_second=_rounded(per_second(measured, lambda base, last: last.left - base.left, now)),
+        events_in_per_second=rounded(per_second(measured, _entered, now)),
+        events_out_per_second=rounded(per_second(measured, lambda base, last: last.left - base.left, now)),
         lag_events=sum(stream.lag_events for stream in last.streams.values()),
         lag_seconds=max((stream.lag_seconds for stream in last.streams.values()), default=0.0),
         latency_seconds_p50=latencies.get("p50"),
@@ -81,17 +82,30 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
     )
 
 
-def task_figures(measured: Sequence[Measured], instance: int, now: float) -> RunningTaskFigures:
-    """What a task does, computed from the samples of its job."""
-    over = stretch(measured, now)
-    if over is None or (last := over.last.instances.get(instance)) is None:
-        return RunningTaskFigures()
-    base = over.base.instances.get(instance, InstanceMeasured())
+def running_task_figures(measured: Sequence[Measured], instance: int, now: float) -> RunningTaskFigures:
+    """What a task does, computed from the samples of its job; zeros if they say nothing of it."""
+
+    def rate(count: Callable[[InstanceMeasured], int]) -> float | None:
+        return instance_rate(measured, instance, count, now)
+
+    cpu = rate(lambda did: did.cpu_ns)
     return RunningTaskFigures(
-        cores=round((last.cpu_ns - base.cpu_ns) / over.seconds / 1e9, 6),
-        events_in_per_second=_rounded((last.taken - base.taken) / over.seconds),
-        events_out_per_second=_rounded((last.emitted - base.emitted) / over.seconds),
+        cores=None if cpu is None else round(cpu / 1e9, 6),
+        events_in_per_second=rounded(rate(lambda did: did.taken)),
+        events_out_per_second=rounded(rate(lambda did: did.emitted)),
     )
+
+
+def instance_rate(
+    measured: Sequence[Measured], instance: int, count: Callable[[InstanceMeasured], int], now: float
+) -> float | None:
+    """The mean growth per second of a counter of an instance; None if there is only one sample."""
+
+    def grown(base: Measured, last: Measured) -> int:
+        before, after = (count(sample.instances.get(instance, _NO_WORK)) for sample in (base, last))
+        return max(0, after - before)
+
+    return per_second(measured, grown, now)
 
 
 def output_latency(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> Mapping[str, float]:
@@ -117,7 +131,8 @@ def _entered_by(base: Measured, last: Measured, stream: str) -> int:
     return last.streams[stream].entered - (before.entered if before else 0)
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """A figure to three decimals, if it is known."""
     return None if value is None else round(value, 3)
 
 
