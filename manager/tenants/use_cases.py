@@ -260,30 +260,29 @@ class Administration(Base):
     def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
         """Make a tenant's broker credentials; those it had before let nobody in any more."""
         self._check_own(caller, tenant)
-        password = secrets.token_urlsafe(32)
+        password, made = secrets.token_urlsafe(32), time.time()
         with self._noted(OperationKind.CREDENTIALS, caller, tenant) as session:
             tenant_row(session, tenant)
-            session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
+            session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=made))
         self._tools.access_changed()
-        return BrokerCredentials(**self._login(tenant).model_dump(), password=password)
+        return BrokerCredentials(**self._login(tenant, made).model_dump(), password=password)
 
     def broker_login(self, caller: Caller, tenant: str) -> BrokerLogin:
         """Where and as whom a tenant connects to the broker, without the password."""
         self._check_own(caller, tenant)
         with self._store.read() as session:
             tenant_row(session, tenant)
-        return self._login(tenant)
-
-    def _login(self, tenant: str) -> BrokerLogin:
-        granted = self.grants()[tenant]
-        with self._store.read() as session:
             row = session.get(CredentialRow, tenant)
+        return self._login(tenant, None if row is None else row.created)
+
+    def _login(self, tenant: str, made: float | None) -> BrokerLogin:
+        granted = self.grants()[tenant]
         return BrokerLogin(
             url=str(self._tools.broker() or ""),
             user=granted.user,
             reads=granted.reads,
             writes=granted.writes,
-            made=None if row is None else moment(row.created),
+            made=None if made is None else moment(made),
         )
 
     @staticmethod
