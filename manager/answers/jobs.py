@@ -11,7 +11,7 @@ from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 
 class RunningTaskFigures(Answer):
-    """What a running task does, as means over the last minute; made by `running_task_figures`. None if it is not known."""
+    """What a running task does, as means over the last minute; made by `running_task_figures`. None is not known."""
 
     cores: float | None = None
     """The cores that it takes."""

@@ -17,6 +17,9 @@ from manager.answers.dataflows import OutputEvent
 from manager.cli import Id, Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
 from manager.client.client import Client
 
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at the events of a task."""
+
 
 class LineFormat(StrEnum):
     """The formats of a tail for other programs."""
@@ -66,21 +69,18 @@ def events(
     task: Annotated[str, typer.Argument(help="One of its tasks.")],
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
 ) -> Iterator[Shown]:
-    """Follow what enters and leaves a task of a running dataflow, a few events of each batch, one for each line."""
+    """Follow what enters and leaves a running task: up to ten new events of each port a second, one on each line."""
     for event in islice(_port_events(client, dataflow, task), count):
         yield Shown(data=event, text=Text(_json(event)))
-
-
-_LOOK_EVERY = 1.0
-"""Seconds between two looks at the events of a task."""
 
 
 def _port_events(client: Client, dataflow: str, task: str) -> Iterator[dict[str, Any]]:
     counts: dict[tuple[str, str], int] = {}
     while True:
         answer = client.task_events(dataflow, task)
-        sides = (("entered", answer.inputs), ("left", answer.outputs))
-        for side, port, shown in ((side, port, shown) for side, ports in sides for port, shown in ports.items()):
+        entered = [("entered", port, shown) for port, shown in answer.inputs.items()]
+        left = [("left", port, shown) for port, shown in answer.outputs.items()]
+        for side, port, shown in entered + left:
             before = counts.get((side, port), 0)
             # Its host has begun to count anew if there are fewer.
             new = shown.count - before if shown.count >= before else shown.count

@@ -71,7 +71,7 @@ def watches_of(
 def looks_of(
     tools: Tools, adapter: Adapter, supply: MachineSupply, sight: Callable[[], Sight], settings: Settings
 ) -> tuple[RegularLooks, ...]:
-    """The looks with threads of their own, because to start a machine may take long, and to count all dataflows."""
+    """The looks with threads of their own, because starting machines and counting for all dataflows may take long."""
     scaler = Scaler(
         tools,
         sight,

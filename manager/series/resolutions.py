@@ -1,6 +1,6 @@
 """Resolutions: how long the steps of series are, and how they are written, joined into longer ones, read and pruned.
 
-Each resolution keeps as many steps, so a dataflow takes a bounded room however long it runs. Only the leading manager
+Each resolution keeps as many steps, so a dataflow takes bounded room however long it runs. Only the leading manager
 writes. A longer step is made of shorter ones once it is over, in the database, so a new leader goes on where the last
 one ended. A step that nothing is known of has no row.
 """
@@ -24,7 +24,7 @@ MOST_SERIES_STEPS = 500
 """The steps that each resolution keeps, and the most that are answered."""
 _TABLE = table_of(SeriesRow)
 _ROWS = _TABLE.c
-_FIGURES = tuple(_ROWS[field.name] for field in fields(SeriesFigures))
+_NAMES = tuple(field.name for field in fields(SeriesFigures))
 
 
 def write_step(session: Session, leader: str, at: int, known: Mapping[str, SeriesFigures]) -> bool:
@@ -49,9 +49,6 @@ def write_step(session: Session, leader: str, at: int, known: Mapping[str, Serie
     for step in SERIES_STEPS:
         session.execute(delete(_TABLE).where(_ROWS.step == step, _ROWS.at < now - MOST_SERIES_STEPS * step))
     return True
-
-
-_NAMES = tuple(column.name for column in _FIGURES)
 
 
 def _last(session: Session, step: int) -> int:
@@ -119,21 +116,22 @@ def window(since: float, now: float) -> Window:
 
 def read_steps(session: Session, dataflow: str, wanted: Window) -> list[SeriesFigures | None]:
     """Return the figures of a dataflow in each step; None where nothing is known."""
-    columns = select(_ROWS.at, *_FIGURES).where(_ROWS.step == wanted.step)
+    columns = select(_ROWS.at, *map(_ROWS.__getitem__, _NAMES)).where(_ROWS.step == wanted.step)
     # By their times, as the key begins with them.
-    known = _found(session, columns.where(_ROWS.at.in_(wanted.steps), _ROWS.dataflow == dataflow))
+    known = _figures_by_time(session, columns.where(_ROWS.at.in_(wanted.steps), _ROWS.dataflow == dataflow))
     if wanted.step > FINEST:
         # The last steps are not joined yet.
-        bounds = (wanted.since, _last(session, wanted.step) + wanted.step, wanted.until - wanted.step - _REACH)
+        bounds = (
+            wanted.since,
+            _last(session, wanted.step) + wanted.step,
+            wanted.until - wanted.step - MOST_SERIES_STEPS * FINEST,
+        )
         fine = _joined(FINEST, wanted.step).where(
             _ROWS.at.in_(range(max(bounds), wanted.until, FINEST)), _ROWS.dataflow == dataflow
         )
-        known |= _found(session, fine)
+        known |= _figures_by_time(session, fine)
     return [known.get(at) for at in wanted.steps]
 
 
-_REACH = MOST_SERIES_STEPS * FINEST
-
-
-def _found(session: Session, wanted: "Select[*tuple[Any, ...]]") -> dict[int, SeriesFigures]:
+def _figures_by_time(session: Session, wanted: "Select[*tuple[Any, ...]]") -> dict[int, SeriesFigures]:
     return {at: SeriesFigures(**dict(zip(_NAMES, values, strict=True))) for at, *values in session.execute(wanted)}

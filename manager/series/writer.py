@@ -1,8 +1,7 @@
-"""The writer of series: looks at the counters as often as the finest step is over, and writes what was done in it.
+"""The writer of series: looks at the counters whenever a finest step ends, and writes what was done in it.
 
-It has a thread of its own, and holds neither the committer's lock while it computes nor the database's while it reads.
-A step that cannot be written is lost. The first look of a leader finds where the counters stand, so the step before is
-a gap.
+It has a thread of its own, and computes without the committer's lock and outside of transactions. A step that cannot be
+written is lost. A leader's first look only learns where the counters stand, so the step before it is a gap.
 """
 
 import logging
