@@ -439,7 +439,10 @@ class Settlement(Whole):
 
 def shares_of(split: CostSplit, price: Price) -> dict[str, Share]:
     """Return the shares of all dataflows that took CPU, or would have alone."""
-    likely, *extremes = _fitted(split, price)
+    return _shares(split, *_fitted(split, price))
+
+
+def _shares(split: CostSplit, likely: FittedPrices, *extremes: FittedPrices) -> dict[str, Share]:
     return {
         dataflow: share
         for dataflow, taken in split.dataflows.items()
@@ -455,7 +458,7 @@ def _fitted(split: CostSplit, price: Price) -> list[FittedPrices]:
 def settle(split: CostSplit, price: Price) -> Settlement:
     """Settle a time."""
     likely, *extremes = _fitted(split, price)
-    shares = shares_of(split, price)
+    shares = _shares(split, likely, *extremes)
     return Settlement(
         seconds=split.seconds,
         cpu=split.cpu,
