@@ -88,11 +88,11 @@ async def file(request: Request, name: str) -> Response:
 
 def _sent(request: Request, name: str) -> Response:
     # Looked up in a fixed set, so that no name leads out of the folder.
-    if (forms := _files().get(name)) is None:
+    if (encodings := _files().get(name)) is None:
         raise NotFound("path", request.url.path)
     accepted = request.headers.get("accept-encoding", "").lower().replace(" ", "").split(",")
     encoding = "gzip" if "gzip" in accepted else "identity"
-    content, tag = forms[encoding]
+    content, tag = encodings[encoding]
     headers = _HEADERS | {"ETag": tag, "Vary": "Accept-Encoding"}
     known = {sent.strip().removeprefix("W/") for sent in request.headers.get("if-none-match", "").split(",")}
     if tag in known:
@@ -102,7 +102,7 @@ def _sent(request: Request, name: str) -> Response:
     return Response(content, media_type=_TYPES.get(Path(name).suffix, "application/schema+json"), headers=headers)
 
 
-class _FileForm(NamedTuple):
+class _EncodedFile(NamedTuple):
     """The bytes of a file in one encoding, and their tag."""
 
     content: bytes
@@ -110,19 +110,19 @@ class _FileForm(NamedTuple):
 
 
 @cache
-def _files() -> Mapping[str, Mapping[str, _FileForm]]:
+def _files() -> Mapping[str, Mapping[str, _EncodedFile]]:
     """The console's files, by their paths in its folder and by encoding."""
     paths = (path for path in _CONSOLE.rglob("*") if path.suffix in _TYPES)
     schemas = {name: json.dumps(form.model_json_schema()).encode() for name, form in _SCHEMAS.items()}
     files = {path.relative_to(_CONSOLE).as_posix(): path.read_bytes() for path in paths} | schemas
     return {
-        name: {"identity": _form(content), "gzip": _form(gzip.compress(content, mtime=0))}
+        name: {"identity": _encoded(content), "gzip": _encoded(gzip.compress(content, mtime=0))}
         for name, content in files.items()
     }
 
 
-def _form(content: bytes) -> _FileForm:
-    return _FileForm(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+def _encoded(content: bytes) -> _EncodedFile:
+    return _EncodedFile(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 _WITH_ROUTERS = (

@@ -158,6 +158,7 @@ def test_a_name_stands_for_an_id(manager: Manager) -> None:
             dataflows.get(ANN, dataflows.id_of(ANN, unknown))
     dataflows.remove(ANN, mine, Stop.NOW)
     assert hers == dataflows.id_of(OPERATOR, "flow")
+    assert "flow" == dataflows.id_of(ANN, "flow")
 
 
 def test_names_are_compared_as_they_are(empty_url: str) -> None:
