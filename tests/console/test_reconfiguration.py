@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from manager.answers.reconfigurations import ReconfigurationForm
 from manager.answers.tenants import Role
@@ -382,6 +382,36 @@ def test_a_dataflow_is_changed_on_the_canvas(console_service: ConsoleService, pa
     done(console_service)
     page.get_by_role("link", name="changing").click()
     expect(page.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_change_on_the_canvas_whose_answer_is_lost_is_applied_again_as_the_same(
+    console_service: ConsoleService, page_for: PageFor
+) -> None:
+    """The preview stays, so its key is sent again, and there is one reconfiguration."""
+    flow = submitted(console_service)
+    page = composed(console_service, page_for, flow)
+    keys: list[str] = []
+
+    def lose_the_first_answer(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/reconfigurations", lose_the_first_answer)
+    page.locator("[data-task=average]").click()
+    page.get_by_label("window", exact=True).fill("9")
+    page.get_by_role("button", name="Change while it runs…").click()
+    applying = page.get_by_role("region", name="What would change").get_by_role("button", name="Apply")
+    applying.click()
+    expect(page.get_by_role("alert").filter(has_text="The service cannot be reached").first).to_be_visible()
+    applying.click()
+    expect(page.get_by_text(re.compile("changes: reconfiguration .* has begun"))).to_be_visible()
+    assert (2, keys[0]) == (len(keys), keys[1])
+    assert 1 == len(console_service.service.reconfigurations.page(ANN, flow, Paging()).items)
+    done(console_service)
 
 
 def test_what_cannot_change_while_it_runs_is_said(console_service: ConsoleService, page_for: PageFor) -> None:

@@ -1,8 +1,10 @@
 /** The change of a running dataflow to the document that is drawn: its tasks keep their states. */
 
-import { api, newKey } from "../api.js";
+import { api } from "../api.js";
 import { element, named, problem, replace } from "../dom.js";
-import { scopeOf } from "../pages/dataflow/reconfiguration/preview.js";
+import { scopeOf, showPreview } from "../pages/dataflow/reconfiguration/preview.js";
+
+const REPLACEABLE = "What cannot change while it runs can be replaced; tasks below what differs then begin anew.";
 
 /**
  * The change of a dataflow, with what it would do to each task.
@@ -12,7 +14,7 @@ import { scopeOf } from "../pages/dataflow/reconfiguration/preview.js";
  */
 export function reconfiguring({ dataflow, path, known, text, signal, say }) {
   const route = `${path}/reconfigurations`;
-  const node = element("div", {});
+  const [result, wrong] = [element("div", {}), element("div", {})];
   const button = element("button", { class: "button", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
 
   function preview() {
@@ -24,11 +26,7 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
         return;
       }
       const title = element("h2", { id: "composer-change", tabindex: "-1" }, "What would change");
-      // One key for each preview: applied again after a lost answer, it is the same change.
-      const key = newKey();
-      replace(node, element("section", { class: "card", "aria-labelledby": title.id }, title, scopeOf(answer, dataflow, { known }),
-        element("button", { class: "button first", type: "button", on: { click: () => apply(body, key) } }, "Apply")));
-      title.focus();
+      showPreview(result, title, scopeOf(answer, dataflow, { known }), "Apply", (key) => apply(body, key));
     });
   }
 
@@ -36,23 +34,30 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
     return tried(async function begin() {
       const begun = await api.post(route, body, { headers: { "Idempotency-Key": key }, signal });
       const link = element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}?tab=changes` }, named(dataflow.name));
-      replace(node, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${begun.id} has begun.`)));
+      replace(result, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${begun.id} has begun.`)));
       say(`Reconfiguration ${begun.id} has begun.`);
       link.focus();
     });
   }
 
   async function tried(act) {
+    replace(wrong);
     try {
       await act();
     } catch (error) {
       if (!signal.aborted && error.status !== 401) {
-        replace(node, problem(error), element("p", {}, "What cannot change while it runs can be replaced; tasks below what differs then begin anew."));
+        // What was previewed stays, to be applied again if the answer was lost.
+        replace(wrong, problem(error), error.status < 500 ? element("p", {}, REPLACEABLE) : null);
       }
     }
   }
 
-  return { button, node, reset: () => replace(node) };
+  function reset() {
+    replace(result);
+    replace(wrong);
+  }
+
+  return { button, node: [wrong, result], reset };
 }
 
 /** Whether a dataflow can be changed to a drawn document: what plans or adapts it is changed on its own page. */

@@ -1,9 +1,9 @@
 /** The reconfiguration of a running dataflow: tasks are changed, previewed and switched, watched and undone. */
 
-import { api, newKey } from "../../api.js";
+import { api } from "../../api.js";
 import { element, problem, replace } from "../../dom.js";
 import { taskChanges } from "./reconfiguration/changes.js";
-import { scopeOf } from "./reconfiguration/preview.js";
+import { scopeOf, showPreview } from "./reconfiguration/preview.js";
 import { placed } from "./reconfiguration/problems.js";
 import { watch } from "./reconfiguration/watch.js";
 
@@ -70,12 +70,7 @@ export function reconfiguration({ path, isOperator, signal, say, changed, types,
       }
       changes.show([]);
       const title = element("h3", { id: "reconfiguration-preview", tabindex: "-1" }, heading);
-      // One key for each preview: applied again after a lost answer, it is the same reconfiguration.
-      const key = newKey();
-      replace(result, element("section", { class: "card", "aria-labelledby": title.id },
-        title, scopeOf(answer, current, types),
-        element("button", { class: "button first", type: "button", on: { click: () => apply(to, body, key) } }, words)));
-      title.focus();
+      showPreview(result, title, scopeOf(answer, current, types), words, (key) => apply(to, body, key));
     });
   }
 

@@ -1,6 +1,7 @@
 /** The preview of a reconfiguration: what changes where, drawn and as a table. */
 
-import { element, named, table } from "../../../dom.js";
+import { newKey } from "../../../api.js";
+import { element, named, replace, table } from "../../../dom.js";
 import { seconds } from "../../../format.js";
 import { graph } from "../graph.js";
 
@@ -9,6 +10,17 @@ const STATES = {
   dropped: "dropped with the task",
 };
 const IN_SHORT = { none: "no state", kept: "state kept", transformed: "state transformed", fresh: "fresh state", dropped: "state dropped" };
+
+/**
+ * Show a preview below its title, with a button that applies it. `apply(key)` gets one key for each preview: applied again
+ * after a lost answer, it is the same reconfiguration.
+ */
+export function showPreview(place, title, scope, words, apply) {
+  const key = newKey();
+  replace(place, element("section", { class: "card", "aria-labelledby": title.id }, title, scope,
+    element("button", { class: "button first", type: "button", on: { click: () => apply(key) } }, words)));
+  title.focus();
+}
 
 /** What a reconfiguration does, in words, as a drawing of the dataflow and as a table. */
 export function scopeOf({ scope, dataflows }, dataflow, types) {
