@@ -16,6 +16,11 @@ export function count(number) {
   return known(number) ? WHOLE.format(number) : NONE;
 }
 
+/** A count with its noun, in the plural unless it is one, such as "1 task" and "1,200 tasks". */
+export function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 /** A number, to three digits. */
 export function amount(number) {
   return known(number) ? digits(number) : NONE;

@@ -1,8 +1,7 @@
 /** Events at the ports of a task, of a trial or of a task that runs: how many, and the newest of them. */
 
 import { element } from "./dom.js";
-import { count, time } from "./format.js";
-import { counted } from "./plurals.js";
+import { count, counted, time } from "./format.js";
 
 /** The events at each of some ports. `words` say what they did there. */
 export function ports(words, events) {

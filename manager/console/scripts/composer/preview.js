@@ -1,8 +1,7 @@
 /** The preview of a submission in words and figures, as the canvas shows it in colours. */
 
 import { badge, element, named, table } from "../dom.js";
-import { count, cores, time } from "../format.js";
-import { counted } from "../plurals.js";
+import { cores, count, counted, time } from "../format.js";
 import { predictedFigures } from "../saved.js";
 
 /** What submitting a document would do, from the answer of `POST /v1/explain`; null while it has problems. */

@@ -2,6 +2,7 @@
 
 import { api } from "../api.js";
 import { element, named, problem, replace } from "../dom.js";
+import { isChangeable } from "../pages/dataflow/reconfiguration.js";
 import { scopeOf, showPreview } from "../pages/dataflow/reconfiguration/preview.js";
 
 const REPLACEABLE = "What cannot change while it runs can be replaced; tasks below what differs then begin anew.";
@@ -61,6 +62,6 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
 }
 
 /** Whether a dataflow can be changed to a drawn document: what plans or adapts it is changed on its own page. */
-export function isPlain({ dynamic, pipeline, state }) {
-  return !dynamic && !pipeline && !["draining", "removed"].includes(state);
+export function isPlain(dataflow) {
+  return !dataflow.dynamic && !dataflow.pipeline && isChangeable(dataflow);
 }

@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { element, field, named, problem, replace } from "../dom.js";
-import { counted } from "../plurals.js";
+import { counted } from "../format.js";
 import { listed, ports } from "../ports.js";
 
 const ORIGINS = { pasted: "the events above", kept: "the newest events that are kept", none: "nothing, as no event is kept of this source" };

@@ -1,12 +1,12 @@
 /** The canvas of the running graph, or of a part of it, with pan, zoom and selection. */
 
 import { element } from "../dom.js";
+import { counted } from "../format.js";
 import { colouring } from "./colours.js";
 import { draw as drawGraph, LEVELS } from "./drawing.js";
 import { listenToInput } from "./pan-zoom.js";
 import { byJob, layoutOf, shapeOf } from "./layout.js";
 import { around, centred, fitted, holds, middle, panned, pointAt, SCALES, zoomed } from "./view.js";
-import { counted } from "../plurals.js";
 
 const HELP = "Drag or use the arrow keys to move; scroll, pinch, + and − to zoom; Enter to see the selected job from nearby;"
   + " 0 to show everything. The nearer, the more is written on it.";

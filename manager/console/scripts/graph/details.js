@@ -1,11 +1,10 @@
 /** The details of a selected task or job, beside the graph. */
 
 import { badge, element, named } from "../dom.js";
-import { ago, cores, count, seconds } from "../format.js";
+import { ago, cores, count, counted, seconds } from "../format.js";
 import { loadOf } from "./colours.js";
 import { perSecond } from "./figures.js";
 import { labelOf } from "./names.js";
-import { counted } from "../plurals.js";
 
 const MOST_LINKS = 20;
 

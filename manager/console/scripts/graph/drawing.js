@@ -3,9 +3,8 @@
  * jobs are boxes with their counts and load; nearer there are tasks, then their names, then their figures.
  */
 
-import { cores, count } from "../format.js";
+import { cores, count, counted } from "../format.js";
 import { seen, touch } from "./view.js";
-import { counted } from "../plurals.js";
 import { loadOf } from "./colours.js";
 import { perSecond } from "./figures.js";
 import { nameOf } from "./names.js";

@@ -1,9 +1,8 @@
 /** What needs attention, what is worst first, each with a link to where it is mended. */
 
 import { named } from "../dom.js";
-import { ago, count } from "../format.js";
+import { ago, count, counted } from "../format.js";
 import { LIMITS, nearest, share } from "../quotas.js";
-import { counted } from "../plurals.js";
 
 /** The milliseconds for which what happened counts as new. */
 const NEW = 60 * 60 * 1000;

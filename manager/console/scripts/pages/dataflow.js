@@ -180,8 +180,8 @@ function replacement(id) {
   const buttons = element("div", {});
   const link = element("a", { class: "button", href: `#/compose/${encodeURIComponent(id)}` }, "Edit…");
 
-  function update({ state }) {
-    refresh(buttons, ["removed", "draining"].includes(state) ? null : link);
+  function update(dataflow) {
+    refresh(buttons, isChangeable(dataflow) ? link : null);
   }
 
   return { update, buttons, node: null };

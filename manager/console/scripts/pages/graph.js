@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { badge, element, field, named, problem, replace, table } from "../dom.js";
-import { cores, count } from "../format.js";
+import { cores, count, counted } from "../format.js";
 import { every } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { loadOf, WAYS } from "../graph/colours.js";
@@ -11,7 +11,6 @@ import { labelOf } from "../graph/names.js";
 import { matching } from "../graph/search.js";
 import { refresh } from "../refresh.js";
 import { byJob } from "../graph/layout.js";
-import { counted } from "../plurals.js";
 
 const PACE = 5;
 const MOST_ROWS = 50;

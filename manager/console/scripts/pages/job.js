@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
-import { ago, cores, count, percent, seconds, time } from "../format.js";
+import { ago, cores, count, counted, percent, seconds, time } from "../format.js";
 import { every, stream } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { facts, taskDetails } from "../graph/details.js";
@@ -10,7 +10,6 @@ import { FIGURES, figuresOf } from "../graph/figures.js";
 import { labelOf } from "../graph/names.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
-import { counted } from "../plurals.js";
 
 const PACE = 3;
 const MOST_EVENTS = 50;

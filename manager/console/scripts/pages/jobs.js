@@ -2,12 +2,11 @@
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
-import { ago, cores, count, seconds } from "../format.js";
+import { ago, cores, count, counted, seconds } from "../format.js";
 import { every } from "../live-updates.js";
 import { figuresOf, perSecond } from "../graph/figures.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
-import { counted } from "../plurals.js";
 import { imageSection } from "./jobs/images.js";
 import { machineSection } from "./jobs/machines.js";
 

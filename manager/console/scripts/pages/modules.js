@@ -2,8 +2,7 @@
 
 import { api } from "../api.js";
 import { badge, element, field, named, replace, table } from "../dom.js";
-import { time } from "../format.js";
-import { counted } from "../plurals.js";
+import { counted, time } from "../format.js";
 import { refresh } from "../refresh.js";
 import { guarded, remember } from "../reports.js";
 

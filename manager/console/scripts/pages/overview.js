@@ -2,10 +2,9 @@
 
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
-import { cores, count, percent, price, seconds } from "../format.js";
+import { cores, count, counted, percent, price, seconds } from "../format.js";
 import { attentionOf, sentenceOf } from "../overview/attention.js";
 import { bar } from "../overview/bars.js";
-import { counted } from "../plurals.js";
 import { quotas } from "../quotas.js";
 import { savedFigures } from "../saved.js";
 import { every } from "../live-updates.js";

@@ -2,9 +2,8 @@
 
 import { api } from "../api.js";
 import { element, named, replace, table } from "../dom.js";
-import { amount, count, time } from "../format.js";
+import { amount, count, counted, time } from "../format.js";
 import { every } from "../live-updates.js";
-import { counted } from "../plurals.js";
 import { rates } from "../rates.js";
 import { refresh } from "../refresh.js";
 import { newestEvents } from "./source/newest.js";

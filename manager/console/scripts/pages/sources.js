@@ -2,8 +2,7 @@
 
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
-import { amount, count, time } from "../format.js";
-import { counted } from "../plurals.js";
+import { amount, count, counted, time } from "../format.js";
 import { rates } from "../rates.js";
 import { refresh } from "../refresh.js";
 import { guarded } from "../reports.js";

@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { element, prose, replace, table } from "../dom.js";
-import { counted } from "../plurals.js";
+import { counted } from "../format.js";
 
 export const title = "Task types";
 

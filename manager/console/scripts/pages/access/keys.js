@@ -3,8 +3,7 @@
 import { api } from "../../api.js";
 import { element, field, named, replace, table } from "../../dom.js";
 import { button, shownOnce, worker } from "../../forms.js";
-import { time } from "../../format.js";
-import { counted } from "../../plurals.js";
+import { counted, time } from "../../format.js";
 import { refresh } from "../../refresh.js";
 import { confirmed } from "../dataflow/confirmation.js";
 

@@ -2,8 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, named, problem, replace, table } from "../../dom.js";
-import { count, time } from "../../format.js";
-import { counted } from "../../plurals.js";
+import { count, counted, time } from "../../format.js";
 import { refresh } from "../../refresh.js";
 import { confirmed } from "./confirmation.js";
 

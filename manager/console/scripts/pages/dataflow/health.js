@@ -1,8 +1,7 @@
 /** Whether a dataflow is well, in a sentence, and what to do if it is not. */
 
 import { element, named } from "../../dom.js";
-import { count, seconds } from "../../format.js";
-import { counted } from "../../plurals.js";
+import { count, counted, seconds } from "../../format.js";
 
 /** The seconds of events that may wait without being worth a word. */
 const USUAL_WAIT = 5;

@@ -1,9 +1,9 @@
 /** The graph of a dataflow as it runs: a box for each task with its figures, which people choose by mouse or by key. */
 
 import { element, svg } from "../../dom.js";
+import { counted } from "../../format.js";
 import { layered, routeOf } from "../../graph/layers.js";
 import { neighbour } from "../../composer/places.js";
-import { counted } from "../../plurals.js";
 import { heightOf, streamFigure, taskFigure, WIDTH } from "./live-figures.js";
 import { kindOf } from "./task-words.js";
 

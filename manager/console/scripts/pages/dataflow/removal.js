@@ -2,7 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, named, problem, replace } from "../../dom.js";
-import { counted } from "../../plurals.js";
+import { counted } from "../../format.js";
 import { refresh } from "../../refresh.js";
 import { confirmed } from "./confirmation.js";
 

@@ -1,9 +1,8 @@
 /** The table of a dataflow's tasks: what the graph shows, in text. */
 
 import { badge, element, named, table } from "../../dom.js";
-import { count, time } from "../../format.js";
+import { count, counted, time } from "../../format.js";
 import { perSecond } from "../../graph/figures.js";
-import { counted } from "../../plurals.js";
 import { cpuOf, sizeOf } from "./task-words.js";
 
 /** The tasks with what is known of each, by id; `choose(id)` chooses one in the graph. */

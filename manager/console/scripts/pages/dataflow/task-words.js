@@ -1,8 +1,7 @@
 /** What is known of a task, in words: rates, load, errors, state and sharing. */
 
-import { count, cores } from "../../format.js";
+import { cores, count, counted } from "../../format.js";
 import { perSecond } from "../../graph/figures.js";
-import { counted } from "../../plurals.js";
 
 const LEAST_CPU = 0.001;
 const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];

@@ -2,7 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, table } from "../../dom.js";
-import { counted } from "../../plurals.js";
+import { counted } from "../../format.js";
 import { refresh } from "../../refresh.js";
 
 /** The section on images; empty while none is registered. */

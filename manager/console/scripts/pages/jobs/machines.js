@@ -2,8 +2,7 @@
 
 import { api } from "../../api.js";
 import { badge, element, problem, replace, table } from "../../dom.js";
-import { count } from "../../format.js";
-import { counted } from "../../plurals.js";
+import { count, counted } from "../../format.js";
 import { refresh } from "../../refresh.js";
 
 const PATH = "/v1/machines";

@@ -2,8 +2,8 @@
 
 import { api } from "../../api.js";
 import { element, replace } from "../../dom.js";
+import { counted } from "../../format.js";
 import { button, worker } from "../../forms.js";
-import { counted } from "../../plurals.js";
 
 const MOST = 20;
 

@@ -2,8 +2,8 @@
 
 import { api } from "../../api.js";
 import { element, field, replace } from "../../dom.js";
+import { counted } from "../../format.js";
 import { button, worker } from "../../forms.js";
-import { counted } from "../../plurals.js";
 
 const SECONDS = 10;
 /** The most messages of a request. */

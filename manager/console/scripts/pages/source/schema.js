@@ -2,8 +2,8 @@
 
 import { api } from "../../api.js";
 import { element, named, replace, table } from "../../dom.js";
+import { counted } from "../../format.js";
 import { button, worker } from "../../forms.js";
-import { counted } from "../../plurals.js";
 import { confirmed } from "../dataflow/confirmation.js";
 import { fieldTable } from "./fields.js";
 import { GENERATED } from "./kinds.js";

@@ -3,8 +3,8 @@
 import { api } from "../../api.js";
 import { problemOf } from "../../config-form.js";
 import { element, field, named, replace } from "../../dom.js";
+import { counted } from "../../format.js";
 import { worker } from "../../forms.js";
-import { counted } from "../../plurals.js";
 import { confirmed } from "../dataflow/confirmation.js";
 
 const CHOICES = { private: "Only its owner", named: "Its owner, and tenants that you name", public: "All tenants" };
