@@ -1,4 +1,4 @@
-/** What buttons and forms have in common: work that is done once at a time, and texts to copy. */
+/** What buttons and forms have in common: work that is done once at a time, confirmations, and texts to copy. */
 
 import { element, problem, replace } from "./dom.js";
 
@@ -34,23 +34,61 @@ export function worker(place, signal) {
   };
 }
 
+/**
+ * Ask before an action that cannot be undone, in a dialog with a `title`, a `body` of nodes and a button for the `action`;
+ * resolves to whether it was pressed.
+ *
+ * The focus starts on Cancel, and returns to where it was.
+ */
+export function confirmed({ title, body, action, signal }) {
+  return new Promise(function ask(resolve) {
+    const before = document.activeElement;
+    // Not in the close event, which comes after the focus is back: a key pressed in between would be lost.
+    function close(value) {
+      dialog.close(value);
+      closed();
+    }
+    const heading = element("h2", { id: "confirming" }, title);
+    const dialog = element("dialog", { "aria-labelledby": heading.id, on: { cancel: leave, close: closed } },
+      heading, body,
+      element("div", { class: "toolbar" },
+        element("button", { class: "button", type: "button", autofocus: true, on: { click: () => close("") } }, "Cancel"),
+        element("button", { class: "button danger first", type: "button", on: { click: () => close("do") } }, action)));
+
+    function leave() {
+      close("");
+    }
+    function closed() {
+      signal.removeEventListener("abort", leave);
+      dialog.removeEventListener("close", closed);
+      dialog.remove();
+      before?.focus?.();
+      resolve(dialog.returnValue === "do");
+    }
+
+    signal.addEventListener("abort", leave);
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 /** A text with a button that copies it. */
 export function copyable(label, text) {
   const block = element("pre", { tabindex: 0, role: "region", "aria-label": label }, text);
-  const button = element("button", { class: "button small", type: "button", on: { click: copy } }, "Copy");
+  const copying = smallButton("Copy", copy);
 
   async function copy() {
     getSelection().selectAllChildren(block);
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
+      copying.textContent = "Copied";
     } catch {
       // Browsers write to the clipboard over TLS, or on their own machine.
-      button.textContent = "Selected: press Ctrl+C";
+      copying.textContent = "Selected: press Ctrl+C";
     }
   }
 
-  return element("div", { class: "copyable" }, block, button);
+  return element("div", { class: "copyable" }, block, copying);
 }
 
 /** What is shown this once, with a sentence that says so. */
@@ -63,4 +101,9 @@ export function shownOnce(words, texts) {
 /** A button. */
 export function button(words, click, { style = "", label = null } = {}) {
   return element("button", { class: `button ${style}`, type: "button", "aria-label": label, on: { click } }, words);
+}
+
+/** A small button; its words may be nodes. */
+export function smallButton(words, click, label = null) {
+  return button(words, click, { style: "small", label });
 }

@@ -2,6 +2,7 @@
 
 import { element, field, replace } from "../dom.js";
 import { time } from "../format.js";
+import { smallButton } from "../forms.js";
 
 const STARTS = [["latest", "from now on"], ["earliest", "from the earliest events that are kept"]];
 
@@ -20,7 +21,7 @@ export function bar({ isOperator, isReplacement }, on) {
   const file = element("input", { type: "file", name: "file", accept: ".json,application/json" });
   const begin = element("select", {});
   const drafts = element("div", {});
-  const [undo, redo] = [button("Undo", on.undo), button("Redo", on.redo)];
+  const [undo, redo] = [smallButton("Undo", on.undo), smallButton("Redo", on.redo)];
   let offered = [];
 
   name.addEventListener("input", () => on.name(name.value));
@@ -45,9 +46,9 @@ export function bar({ isOperator, isReplacement }, on) {
     element("div", { class: "toolbar" }, field("Name of the dataflow", name), tenant && field("Tenant", tenant), start && field("Start", start)),
     element("details", {}, element("summary", {}, "Begin with a template, a draft or a file"),
       element("div", { class: "toolbar" },
-        field("Template", begin), field("From a file", file), button("Begin anew", on.fresh)), drafts));
+        field("Template", begin), field("From a file", file), smallButton("Begin anew", on.fresh)), drafts));
   const tools = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Canvas" },
-    undo, redo, button("Lay out", on.arrange), button("Show all", on.fit), button("Closer", on.closer), button("Farther", on.farther));
+    undo, redo, smallButton("Lay out", on.arrange), smallButton("Show all", on.fit), smallButton("Closer", on.closer), smallButton("Farther", on.farther));
 
   return {
     node, tools,
@@ -71,14 +72,8 @@ export function bar({ isOperator, isReplacement }, on) {
     list(kept) {
       replace(drafts, kept.length === 0 ? element("p", { class: "faint" }, "Drafts are kept in this browser by name while you compose.")
         : element("ul", { class: "plain", "aria-label": "Drafts in this browser" }, kept.map((draft) => element("li", {},
-          button(draft.name, () => on.draft(draft)), ` ${time(draft.saved)} `,
-          element("button", {
-            class: "button small", type: "button", "aria-label": `Forget the draft ${draft.name}`, on: { click: () => on.forget(draft) },
-          }, "Forget")))));
+          smallButton(draft.name, () => on.draft(draft)), ` ${time(draft.saved)} `,
+          smallButton("Forget", () => on.forget(draft), `Forget the draft ${draft.name}`)))));
     },
   };
-}
-
-function button(words, click) {
-  return element("button", { class: "button small", type: "button", on: { click: () => click() } }, words);
 }

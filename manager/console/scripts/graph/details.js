@@ -2,6 +2,7 @@
 
 import { badge, element, named } from "../dom.js";
 import { ago, cores, count, counted, seconds } from "../format.js";
+import { smallButton } from "../forms.js";
 import { loadOf } from "./colours.js";
 import { perSecond } from "./figures.js";
 import { labelOf } from "./names.js";
@@ -54,7 +55,7 @@ export function jobDetails(job, answer, members, on) {
       ["Cores, last minute", cores(loadOf(members))],
     ]),
     element("p", { class: "toolbar" },
-      button("Zoom in on it", on.enter),
+      smallButton("Zoom in on it", on.enter),
       on.isOperator
         ? element("a", { class: "button small", href: `#/jobs/${encodeURIComponent(job)}` }, "Open job page") : null),
   ];
@@ -81,11 +82,7 @@ function neighbours(title, instances, tasks, on) {
     element("h3", {}, title),
     element("ul", { class: "plain" },
       shown.map((task) => element("li", {},
-        button(labelOf(task), () => on.choose({ instance: task.instance })))),
+        smallButton(labelOf(task), () => on.choose({ instance: task.instance })))),
       rest > 0 ? element("li", { class: "faint" }, `and ${count(rest)} more`) : null),
   ];
-}
-
-function button(words, act) {
-  return element("button", { class: "button small", type: "button", on: { click: act } }, words);
 }

@@ -20,6 +20,7 @@ import { taskForm } from "../composer/task-form.js";
 import { templates, textOf } from "../composer/templates.js";
 import { trial } from "../composer/trial.js";
 import { element, problem, replace } from "../dom.js";
+import { counted } from "../format.js";
 import { styled } from "../styles.js";
 
 /** The most characters by which a key changes a text: with a closing bracket, two. */
@@ -159,7 +160,7 @@ export async function show(main, { parameters, session, signal, say }) {
     allow(isGood);
     standing.textContent = isGood
       ? `Ready to submit: ${answer.reused.length} of ${composing.document.tasks.length} tasks run already.`
-      : `${answer.problems.length === 1 ? "1 problem" : `${answer.problems.length} problems`} to solve.`;
+      : `${counted(answer.problems.length, "problem")} to solve.`;
     replace(places.alert);
     replace(places.preview, previewOf(answer, composing.document));
     draw();

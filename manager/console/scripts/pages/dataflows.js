@@ -3,6 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, field, named, problem, replace, table } from "../dom.js";
 import { count, time } from "../format.js";
+import { smallButton } from "../forms.js";
 import { refresh } from "../refresh.js";
 import { every } from "../live-updates.js";
 
@@ -42,8 +43,8 @@ export async function show(main, { parameters, session, signal, say }) {
       again();
     }
     return [
-      cursors.length > 1 ? button("Previous", () => turn(cursors.slice(0, -1))) : null,
-      next ? button("Next", () => turn([...cursors, next])) : null,
+      cursors.length > 1 ? smallButton("Previous", () => turn(cursors.slice(0, -1))) : null,
+      next ? smallButton("Next", () => turn([...cursors, next])) : null,
     ];
   }
 
@@ -116,8 +117,4 @@ function listed(dataflows, isOperator, isFiltered) {
 
 function stateOf({ state, reason }) {
   return element("div", { class: reason ? "wide" : null }, badge(state), reason ? element("div", { class: "faint" }, reason) : null);
-}
-
-function button(words, act) {
-  return element("button", { class: "button small", type: "button", on: { click: act } }, words);
 }

@@ -3,6 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, field, named, problem, replace, table } from "../dom.js";
 import { cores, count, counted } from "../format.js";
+import { smallButton } from "../forms.js";
 import { every } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { loadOf, WAYS } from "../graph/colours.js";
@@ -118,7 +119,7 @@ function made({ signal, asked, colour, search, highlight, isOperator }) {
   const all = [
     element("div", { class: "toolbar" },
       field("Search", words), field("Colour", ways), field("Highlight a dataflow", dataflow), offered,
-      act("Show all", drawing.fit), act("Zoom in", () => drawing.zoom(1.25)), act("Zoom out", () => drawing.zoom(0.8))),
+      smallButton("Show all", drawing.fit), smallButton("Zoom in", () => drawing.zoom(1.25)), smallButton("Zoom out", () => drawing.zoom(0.8))),
     trouble, summary, element("div", { class: "graph-beside" }, drawing.node, details), legend, list,
   ];
   function listen(listener) {
@@ -130,10 +131,6 @@ function made({ signal, asked, colour, search, highlight, isOperator }) {
 async function offer(offered, signal) {
   const dataflows = await api.pages("/v1/dataflows", { signal, most: MOST_OFFERED });
   replace(offered, dataflows.map(({ id, name, tenant }) => element("option", { value: id }, `${name} of ${tenant}`)));
-}
-
-function act(words, does) {
-  return element("button", { class: "button small", type: "button", on: { click: does } }, words);
 }
 
 function swatch({ colour, words }) {
@@ -174,7 +171,7 @@ function listed(state, jobs, choose, isOperator) {
     const rows = [...jobs].slice(0, MOST_ROWS);
     const stateOf = (job) => badge(state.jobs.find((each) => each.job === job)?.state ?? "unknown");
     return table([
-      { title: "Job", cell: ([job]) => act(`job ${job}`, () => choose({ job })) },
+      { title: "Job", cell: ([job]) => smallButton(`job ${job}`, () => choose({ job })) },
       { title: "Tasks", number: true, cell: ([, members]) => count(members.length) },
       { title: "Cores", number: true, cell: ([, members]) => cores(loadOf(members)) },
       ...(isOperator ? [{ title: "State", cell: ([job]) => stateOf(job) }] : []),
@@ -182,7 +179,7 @@ function listed(state, jobs, choose, isOperator) {
   }
   const found = matching(state.tasks, state.words);
   return table([
-    { title: "Task", cell: (task) => act(labelOf(task), () => choose({ instance: task.instance })) },
+    { title: "Task", cell: (task) => smallButton(labelOf(task), () => choose({ instance: task.instance })) },
     { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "Job", cell: (task) => `job ${task.job}` },
     { title: "State", cell: (task) => badge(task.state) },

@@ -3,6 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
 import { ago, cores, count, counted, percent, seconds, time } from "../format.js";
+import { smallButton } from "../forms.js";
 import { every, stream } from "../live-updates.js";
 import { graphCanvas } from "../graph/canvas.js";
 import { facts, taskDetails } from "../graph/details.js";
@@ -34,7 +35,7 @@ export async function show(main, { parameters, signal }) {
     element("h2", {}, "Performance"), parts.figures,
     element("h2", {}, "Tasks"),
     element("div", { class: "toolbar" },
-      element("button", { class: "button small", type: "button", on: { click: drawing.fit } }, "Show all")),
+      smallButton("Show all", drawing.fit)),
     element("div", { class: "graph-beside" }, drawing.node, parts.details), parts.tasks,
     element("h2", {}, "Streams from and to other jobs"), parts.streams,
     element("h2", {}, "Operations"), parts.journal,
@@ -129,17 +130,13 @@ function figures(job, history) {
 }
 
 function taskTable(tasks, bring) {
-  function button(task) {
-    const act = { click: () => bring({ instance: task.instance }) };
-    return element("button", { class: "button small", type: "button", on: act }, labelOf(task));
-  }
   const sorted = [...tasks].sort((one, other) => (other.state === "failed") - (one.state === "failed"));
   const rows = sorted.slice(0, MOST_ROWS);
   const caption = rows.length === tasks.length
     ? counted(tasks.length, "task")
     : `${count(rows.length)} of ${counted(tasks.length, "task")}, failed ones first`;
   return table([
-    { title: "Task", cell: button },
+    { title: "Task", cell: (task) => smallButton(labelOf(task), () => bring({ instance: task.instance })) },
     { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "State", cell: (task) => badge(task.state) },
     { title: "Failure", cell: (task) => task.failed || "–" },

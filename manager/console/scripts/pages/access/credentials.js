@@ -2,9 +2,8 @@
 
 import { api } from "../../api.js";
 import { element, named, replace } from "../../dom.js";
-import { button, shownOnce, worker } from "../../forms.js";
+import { button, confirmed, shownOnce, worker } from "../../forms.js";
 import { time } from "../../format.js";
-import { confirmed } from "../dataflow/confirmation.js";
 
 /** The button that makes new credentials, with the place where they are shown; `made(credentials)` gets them. */
 export function credentialsButton(tenant, { signal, say, made }) {

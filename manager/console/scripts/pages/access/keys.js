@@ -2,10 +2,9 @@
 
 import { api } from "../../api.js";
 import { element, field, named, replace, table } from "../../dom.js";
-import { button, shownOnce, worker } from "../../forms.js";
+import { button, confirmed, shownOnce, worker } from "../../forms.js";
 import { counted, time } from "../../format.js";
 import { refresh } from "../../refresh.js";
-import { confirmed } from "../dataflow/confirmation.js";
 
 /** The section on the keys of a tenant; of operators if it is null. */
 export function keySection(tenant, { signal, say }) {

@@ -3,9 +3,8 @@
 import { api } from "../../api.js";
 import { wrongAt } from "../../config-form.js";
 import { element, field, named, table } from "../../dom.js";
-import { button, worker } from "../../forms.js";
+import { button, confirmed, worker } from "../../forms.js";
 import { refresh } from "../../refresh.js";
-import { confirmed } from "../dataflow/confirmation.js";
 
 /** The section on the secrets of a tenant; `query` names it for operators. */
 export function secretSection(query, { signal, say }) {

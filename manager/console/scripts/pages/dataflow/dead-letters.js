@@ -3,8 +3,8 @@
 import { api } from "../../api.js";
 import { element, named, problem, replace, table } from "../../dom.js";
 import { count, counted, time } from "../../format.js";
+import { confirmed, smallButton } from "../../forms.js";
 import { refresh } from "../../refresh.js";
-import { confirmed } from "./confirmation.js";
 
 const MOST = 20;
 
@@ -26,8 +26,8 @@ export function deadLetters({ id, signal, say }, dataflow) {
       refresh(groups, page.items.length > grouped.items.length ? listedGroups(grouped) : null);
       refresh(place, listed(page));
       refresh(all, page.items.length === 0 ? null : [
-        button("Replay all", "Replay all dead letters", () => replay("/v1/dead-letters/replay", { dataflow: id })),
-        button("Delete all…", "Delete all dead letters", () => discard("/v1/dead-letters", { dataflow: id }, "all dead letters")),
+        smallButton("Replay all", () => replay("/v1/dead-letters/replay", { dataflow: id }), "Replay all dead letters"),
+        smallButton("Delete all…", () => discard("/v1/dead-letters", { dataflow: id }, "all dead letters"), "Delete all dead letters"),
       ]);
     }
   }
@@ -83,8 +83,8 @@ export function deadLetters({ id, signal, say }, dataflow) {
     const [path, query] = [`/v1/dead-letters/${group.newest}`, { alike: true }];
     const what = `${counted(group.dead_letters, "dead letter")} like ${group.newest}`;
     return element("div", { class: "toolbar" },
-      button("Replay", `Replay ${what}`, () => replay(`${path}/replay`, query)),
-      button("Delete…", `Delete ${what}`, () => discard(path, query, what)));
+      smallButton("Replay", () => replay(`${path}/replay`, query), `Replay ${what}`),
+      smallButton("Delete…", () => discard(path, query, what), `Delete ${what}`));
   }
 
   function listed({ items, next }) {
@@ -104,8 +104,8 @@ export function deadLetters({ id, signal, say }, dataflow) {
   function actionsOf(letter) {
     const path = `/v1/dead-letters/${letter.id}`;
     return element("div", { class: "toolbar" },
-      button("Replay", `Replay dead letter ${letter.id}`, () => replay(`${path}/replay`)),
-      button("Delete…", `Delete dead letter ${letter.id}`, () => discard(path, undefined, `dead letter ${letter.id}`)));
+      smallButton("Replay", () => replay(`${path}/replay`), `Replay dead letter ${letter.id}`),
+      smallButton("Delete…", () => discard(path, undefined, `dead letter ${letter.id}`), `Delete dead letter ${letter.id}`));
   }
 
   return {
@@ -131,8 +131,4 @@ function eventsOf(letter) {
       element("summary", {}, counted(letter.events.length, "event")),
       element("pre", {}, letter.events.map((event) => JSON.stringify(event)).join("\n"))),
     letter.dropped > 0 ? element("div", { class: "faint" }, dropped) : null);
-}
-
-function button(words, label, act) {
-  return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
 }

@@ -2,6 +2,7 @@
 
 import { element, named } from "../../dom.js";
 import { count, counted, seconds } from "../../format.js";
+import { smallButton } from "../../forms.js";
 
 /** The seconds of events that may wait without being worth a word. */
 const USUAL_WAIT = 5;
@@ -12,7 +13,7 @@ export function health(dataflow, tasks, isChanging, open) {
   return element("p", { class: "flow-health" }, words, remedy ? [" ", remedy] : null,
     isChanging ? " A change is under way." : null,
     [tab, isChanging ? CHANGES : null].filter(Boolean).map(({ id, words: more }) => [
-      " ", element("button", { class: "button small", type: "button", on: { click: () => open(id) } }, more)]));
+      " ", smallButton(more, () => open(id))]));
 }
 
 const CHANGES = { id: "changes", words: "See the changes" };

@@ -2,6 +2,7 @@
 
 import { element, svg } from "../../dom.js";
 import { counted } from "../../format.js";
+import { smallButton } from "../../forms.js";
 import { layered, routeOf } from "../../graph/layers.js";
 import { neighbour } from "../../composer/places.js";
 import { heightOf, streamFigure, taskFigure, WIDTH } from "./live-figures.js";
@@ -161,15 +162,11 @@ export function liveGraph(choose, signal) {
   resizing.observe(frame);
   signal.addEventListener("abort", () => resizing.disconnect());
 
-  function button(words, label, act) {
-    return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
-  }
-
   const node = element("div", {}, frame,
     element("div", { class: "toolbar flow-tools" },
-      button("+", "Closer", () => zoom(state.scale * NOTCH)),
-      button("−", "Farther", () => zoom(state.scale / NOTCH)),
-      button("Show everything", "Show everything", () => zoom(fitting())),
+      smallButton("+", () => zoom(state.scale * NOTCH), "Closer"),
+      smallButton("−", () => zoom(state.scale / NOTCH), "Farther"),
+      smallButton("Show everything", () => zoom(fitting())),
       hint));
   return { node, show, mark, focus, chosen: () => state.chosen };
 }

@@ -3,8 +3,8 @@
 import { api } from "../../api.js";
 import { element, named, problem, replace } from "../../dom.js";
 import { counted } from "../../format.js";
+import { confirmed } from "../../forms.js";
 import { refresh } from "../../refresh.js";
-import { confirmed } from "./confirmation.js";
 
 /** The button that removes, and the place for errors. */
 export function removal({ path, signal, say, changed }) {

@@ -2,6 +2,8 @@
 
 import { badge, element, named, prose, replace } from "../../dom.js";
 import { count, hour, time } from "../../format.js";
+import { facts } from "../../graph/details.js";
+import { smallButton } from "../../forms.js";
 import { perSecond } from "../../graph/figures.js";
 import { refresh } from "../../refresh.js";
 import { cpuOf, sharedWith, sizeOf } from "./task-words.js";
@@ -19,7 +21,7 @@ export function taskPanel(types, on) {
   const eventsPlace = element("div", { class: "flow-port-events" });
   const node = element("section", { class: "card flow-panel", hidden: true, "aria-labelledby": heading.id, on: { keydown: key } },
     element("div", { class: "flow-panel-head" }, heading,
-      element("button", { class: "button small", type: "button", "aria-label": "Close the task", on: { click: on.left } }, "Close")),
+      smallButton("Close", on.left, "Close the task")),
     places.kind, places.state, places.figures, places.change, places.config, eventsPlace, places.past);
   let chosen = null;
   let written = new Map();
@@ -129,8 +131,4 @@ function pastOf(reconfigurations) {
       : element("ul", { class: "plain" }, reconfigurations.map((one) => element("li", {},
         badge(one.state), ` ${one.id}, ${time(one.begun)}, by `, named(one.who)))),
   ];
-}
-
-function facts(pairs) {
-  return element("dl", { class: "facts" }, pairs.map(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }

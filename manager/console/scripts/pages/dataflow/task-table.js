@@ -2,6 +2,7 @@
 
 import { badge, element, named, table } from "../../dom.js";
 import { count, counted, time } from "../../format.js";
+import { smallButton } from "../../forms.js";
 import { perSecond } from "../../graph/figures.js";
 import { cpuOf, sizeOf } from "./task-words.js";
 
@@ -15,7 +16,7 @@ export function taskTable(tasks, figures, choose) {
     instances < tasks.length
       ? element("p", {}, `${counted(tasks.length, "task")} run as ${count(instances)}, because some are equivalent.`) : null,
     table([
-      { title: "Task", cell: (task) => nameOf(task, choose) },
+      { title: "Task", cell: ({ id }) => smallButton(named(id), () => choose(id), `Choose ${id}`) },
       { title: "Type", cell: (task) => element("code", {}, task.type) },
       { title: "Status", cell: statusOf },
       { title: "In", number: true, cell: (task) => perSecond(of(task).events_in_per_second) },
@@ -27,12 +28,6 @@ export function taskTable(tasks, figures, choose) {
       { title: "Shared with", number: true, cell: (task) => count(of(task).others) },
     ], tasks, { caption: "Its tasks, with means over the last minute" }),
   ];
-}
-
-function nameOf({ id }, choose) {
-  return element("button", {
-    class: "button small", type: "button", "aria-label": `Choose ${id}`, on: { click: () => choose(id) },
-  }, named(id));
 }
 
 /** The status of a task in a word, and more of it. */

@@ -3,6 +3,7 @@
 import { api } from "../../api.js";
 import { badge, element, problem, replace, table } from "../../dom.js";
 import { count, counted } from "../../format.js";
+import { smallButton } from "../../forms.js";
 import { refresh } from "../../refresh.js";
 
 const PATH = "/v1/machines";
@@ -109,8 +110,7 @@ function behindOf(host) {
 }
 
 function button(words, machine, act) {
-  const label = `${words} machine ${machine.name}`;
-  return element("button", { class: "button small", type: "button", "aria-label": label, on: { click: act } }, words);
+  return smallButton(words, act, `${words} machine ${machine.name}`);
 }
 
 function lines(words) {

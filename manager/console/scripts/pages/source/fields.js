@@ -2,6 +2,7 @@
 
 import { problemOf } from "../../config-form.js";
 import { element, replace } from "../../dom.js";
+import { smallButton } from "../../forms.js";
 import { unescaped } from "../../json-positions.js";
 
 /** The types of fields, as REST calls them, with what they hold. */
@@ -27,7 +28,7 @@ export function fieldTable() {
     const select = element("select", { value: type, "aria-label": "Type" },
       Object.entries(TYPES).map(([kind, words]) => element("option", { value: kind }, `${kind}: ${words}`)));
     const wrong = element("div", { class: "wrong" });
-    const remove = element("button", { class: "button small", type: "button", on: { click: drop } }, "Remove");
+    const remove = smallButton("Remove", drop);
     const node = element("tr", {}, element("td", {}, input), element("td", {}, select),
       element("td", { class: "note" }, note ? element("span", { class: "faint" }, note) : null, wrong), element("td", {}, remove));
     const row = { node, input, select, wrong };
@@ -84,6 +85,6 @@ export function fieldTable() {
 
   shown();
   const node = element("div", {}, empty, grid,
-    element("button", { class: "button small", type: "button", on: { click: () => add().input.focus() } }, "Add a field"));
+    smallButton("Add a field", () => add().input.focus()));
   return { node, set, edited, show };
 }

@@ -3,8 +3,7 @@
 import { api } from "../../api.js";
 import { element, named, replace, table } from "../../dom.js";
 import { counted } from "../../format.js";
-import { button, worker } from "../../forms.js";
-import { confirmed } from "../dataflow/confirmation.js";
+import { button, confirmed, worker } from "../../forms.js";
 import { fieldTable } from "./fields.js";
 import { GENERATED } from "./kinds.js";
 import { proposing } from "./proposal.js";

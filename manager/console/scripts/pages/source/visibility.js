@@ -4,8 +4,7 @@ import { api } from "../../api.js";
 import { problemOf } from "../../config-form.js";
 import { element, field, named, replace } from "../../dom.js";
 import { counted } from "../../format.js";
-import { worker } from "../../forms.js";
-import { confirmed } from "../dataflow/confirmation.js";
+import { confirmed, worker } from "../../forms.js";
 
 const CHOICES = { private: "Only its owner", named: "Its owner, and tenants that you name", public: "All tenants" };
 

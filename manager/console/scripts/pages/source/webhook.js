@@ -3,9 +3,8 @@
 import { api } from "../../api.js";
 import { wrongAt } from "../../config-form.js";
 import { element, field, prose, replace } from "../../dom.js";
-import { button, copyable, shownOnce, worker } from "../../forms.js";
+import { button, confirmed, copyable, shownOnce, worker } from "../../forms.js";
 import { time } from "../../format.js";
-import { confirmed } from "../dataflow/confirmation.js";
 
 const SCHEMES = {
   standard: "Standard Webhooks", github: "GitHub", stripe: "Stripe", hex: "HMAC in a header, hexadecimal", base64: "HMAC in a header, base64",
