@@ -1,4 +1,4 @@
-/** Numbers and times as text. A null or undefined value is unknown, and shown as a dash. */
+/** Numbers, times and long names as text. A null or undefined value is unknown, and shown as a dash. */
 
 const NONE = "–";
 const LANGUAGE = "en-GB";
@@ -91,6 +91,15 @@ export function ago(when, now = new Date()) {
     number /= most;
   }
   return NONE;
+}
+
+/** A text of at most so many characters, the last of which is an ellipsis if there were more. */
+export function shortened(text, most) {
+  if (text.length <= most) {
+    return text;
+  }
+  const characters = [...text];
+  return characters.length > most ? `${characters.slice(0, Math.max(0, most - 1)).join("")}…` : text;
 }
 
 function known(number) {

@@ -1,6 +1,7 @@
 /** The figures of the canvas: tasks with their ports, and streams. */
 
 import { svg } from "../dom.js";
+import { shortened } from "../format.js";
 import { workOf } from "./document.js";
 import { portAt } from "./places.js";
 
@@ -18,7 +19,7 @@ const BEND = 60;
 export function taskFigure(task, { box, ports, state, isSelected, isFocusable, refusals }) {
   const { x, y, width, height } = box;
   const closed = refusals !== null && [...(refusals?.values() ?? [])].every((reason) => reason !== "");
-  const line = (at, text, className) => svg("text", { x: x + 14, y: y + at, class: className }, shortened(text));
+  const line = (at, text, className) => svg("text", { x: x + 14, y: y + at, class: className }, shortened(text, FITS));
   return svg("g", {
     class: `composed ${state.kind}${isSelected ? " selected" : ""}${closed ? " closed" : ""}`, role: "option",
     tabindex: isFocusable ? "0" : "-1", "aria-selected": String(isSelected), dataset: { task: task.id },
@@ -57,16 +58,11 @@ function sideOf(box, ports, isOutput, refusals) {
       svg("title", {}, reason || `${isOutput ? "Output" : "Input"} port ${name} of ${box.id}`),
       svg("circle", { class: "port-touch", cx: x, cy: y, r: 13 }),
       svg("circle", { class: "port-dot", cx: x, cy: y, r: 6 }),
-      ports.length > 1 ? svg("text", { class: "port-name", x: x + aside, y: y - 5, "text-anchor": anchor }, shortened(name)) : null);
+      ports.length > 1 ? svg("text", { class: "port-name", x: x + aside, y: y - 5, "text-anchor": anchor }, shortened(name, FITS)) : null);
   });
 }
 
 function curve([x, y], [toX, toY]) {
   const bend = Math.max(BEND / 2, Math.min(BEND * 2, Math.abs(toX - x) / 2));
   return `M ${x} ${y} C ${x + bend} ${y} ${toX - bend} ${toY} ${toX} ${toY}`;
-}
-
-function shortened(text) {
-  const characters = [...text];
-  return characters.length > FITS ? `${characters.slice(0, FITS - 1).join("")}…` : text;
 }

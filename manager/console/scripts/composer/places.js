@@ -1,6 +1,6 @@
 /** The places of tasks on the canvas. They are the composer's own, and no part of the document. */
 
-import { layered, routeOf } from "../graph/layers.js";
+import { layered } from "../graph/layers.js";
 import { touch } from "../graph/view.js";
 
 /** The width of every task on the canvas; its height depends on its ports. */
@@ -24,7 +24,7 @@ export function portAt(box, ports, port, isOutput) {
 /** All tasks laid out from left to right; heights by task. */
 export function arranged({ tasks, streams }, heights) {
   const nodes = tasks.map(({ id }) => ({ id, width: WIDTH, height: heights.get(id) ?? LEAST_HEIGHT }));
-  const { at } = layered(nodes, [...new Map(streams.map(({ from, to }) => [routeOf(from, to), [from, to]])).values()]);
+  const { at } = layered(nodes, streams.map(({ from, to }) => [from, to]));
   return new Map([...at].map(([id, { x, y }]) => [id, { x: Math.round(x), y: Math.round(y) }]));
 }
 

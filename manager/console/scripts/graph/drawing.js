@@ -3,7 +3,7 @@
  * jobs are boxes with their counts and load; nearer there are tasks, then their names, then their figures.
  */
 
-import { cores, count, counted } from "../format.js";
+import { cores, count, counted, shortened } from "../format.js";
 import { seen, touch } from "./view.js";
 import { loadOf } from "./colours.js";
 import { perSecond } from "./figures.js";
@@ -75,7 +75,7 @@ function drawBox(pen, box, view, look, isFar) {
     pen.font = `600 ${size}px ${theme.font}`;
     pen.fillStyle = failed > 0 ? theme.bad : theme.text;
     const words = [`job ${box.job}`, ...(state ? [state] : []), ...(failed > 0 ? [`${count(failed)} failed`] : [])];
-    pen.fillText(shortened(words.join(" · "), box.width - 36, size), box.x + 18, box.y + 32);
+    pen.fillText(fitted(words.join(" · "), box.width - 36, size), box.x + 18, box.y + 32);
   }
   pen.globalAlpha = 1;
 }
@@ -100,7 +100,7 @@ function drawSummary(pen, box, scale, { theme, colours }, failed) {
   lines.forEach(function write(line, at) {
     pen.font = `${at === 0 ? "600 " : ""}${size}px ${theme.font}`;
     pen.fillStyle = theme.text;
-    pen.fillText(shortened(line, box.width - 10 / scale, size), box.x + 6 / scale, box.y + (13 + 16 * at) / scale);
+    pen.fillText(fitted(line, box.width - 10 / scale, size), box.x + 6 / scale, box.y + (13 + 16 * at) / scale);
   });
 }
 
@@ -172,7 +172,7 @@ function drawText(pen, node, task, { scale }, { theme, colours }) {
   function write(text, height, font, colour, most = room) {
     pen.font = `${font === size ? "600 " : ""}${font}px ${theme.font}`;
     pen.fillStyle = colour;
-    pen.fillText(shortened(text, most, font), left, node.y + height);
+    pen.fillText(fitted(text, most, font), left, node.y + height);
   }
   const height = scale < TYPED ? 30 : scale < LEVELS.figures ? 20 : 14;
   write(nameOf(task), height, size, task.state === "failed" ? theme.bad : theme.text, room - (shared.length + 1) * size * WIDE);
@@ -206,7 +206,6 @@ function bounded(number, least, most) {
   return Math.min(most, Math.max(least, number));
 }
 
-function shortened(text, width, font) {
-  const fits = Math.floor(width / (font * WIDE));
-  return text.length > fits ? `${text.slice(0, Math.max(0, fits - 1))}…` : text;
+function fitted(text, width, font) {
+  return shortened(text, Math.floor(width / (font * WIDE)));
 }

@@ -1,6 +1,7 @@
 /** The figures of the graph of a running dataflow: tasks with what is known of them, and streams. */
 
 import { svg } from "../../dom.js";
+import { shortened } from "../../format.js";
 import { kindOf, loadOf, ratesOf, remarksOf } from "./task-words.js";
 
 /** The width of every task in the graph; its height is that of its lines. */
@@ -25,7 +26,7 @@ export function taskFigure(task, { x, y }, height, isOfMany) {
     return written;
   }
   const content = [
-    line("id", shortened(task.id)), isOfMany ? null : line("kind", shortened(kindOf(task))),
+    line("id", shortened(task.id, FITS)), isOfMany ? null : line("kind", shortened(kindOf(task), FITS)),
     line("rates"), isOfMany ? null : line("load"), line("remarks"),
   ];
   const node = svg("g", { role: "option", tabindex: "-1", "aria-selected": "false", dataset: { task: task.id } },
@@ -41,7 +42,7 @@ export function taskFigure(task, { x, y }, height, isOfMany) {
     };
     for (const [name, text] of Object.entries(parts)) {
       if (lines.has(name)) {
-        lines.get(name).textContent = shortened(text);
+        lines.get(name).textContent = shortened(text, FITS);
       }
     }
     const words = [`${task.id}, ${kindOf(task)}`, ...Object.values(parts), figures?.reason].filter(Boolean).join(", ");
@@ -67,9 +68,4 @@ export function streamFigure({ from, to, from_port: fromPort, to_port: toPort },
   }
 
   return { from, node, update };
-}
-
-function shortened(text) {
-  const characters = [...text];
-  return characters.length > FITS ? `${characters.slice(0, FITS - 1).join("")}…` : text;
 }

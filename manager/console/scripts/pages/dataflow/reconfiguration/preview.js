@@ -1,15 +1,20 @@
 /** The preview of a reconfiguration: what changes where, drawn and as a table. */
 
 import { newKey } from "../../../api.js";
-import { element, named, replace, table } from "../../../dom.js";
-import { seconds } from "../../../format.js";
-import { graph } from "../graph.js";
+import { element, named, replace, svg, table } from "../../../dom.js";
+import { counted, seconds, shortened } from "../../../format.js";
+import { layered, routeOf } from "../../../graph/layers.js";
 
 const STATES = {
   none: "has none", kept: "kept as it is", transformed: "transformed to the new config", fresh: "fresh: it begins without state",
   dropped: "dropped with the task",
 };
 const IN_SHORT = { none: "no state", kept: "state kept", transformed: "state transformed", fresh: "fresh state", dropped: "state dropped" };
+const WIDTH = 190;
+const HEIGHT = 66;
+const MARGIN = 8;
+/** The characters that fit into a line, approximately. */
+const FITS = 25;
 
 /**
  * Show a preview below its title, with a button that applies it. `apply(key)` gets one key for each preview: applied again
@@ -90,4 +95,65 @@ function listed(names, { tasks }) {
     const words = tasks.some((task) => task.id === name) ? named(name) : `instance ${name}`;
     return index === 0 ? [words] : [", ", words];
   });
+}
+
+/**
+ * The drawing of a dataflow, which scrolls within itself; the table has the same in text. A mark of a task has the number of
+ * its component, whether it is a head of that, and what becomes of it, `{component, isHead, words}`.
+ */
+function graph({ tasks, document: written }, marks) {
+  const nodes = tasks.map((task) => ({ id: task.id, width: WIDTH, height: HEIGHT }));
+  const edges = streamsOf(written);
+  const drawn = layered(nodes, edges);
+  const [width, height] = [drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN];
+  return element("div", { class: "dag", role: "region", tabindex: "0", "aria-label": "The graph of its tasks" },
+    svg("svg", {
+      width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "img",
+      "aria-label": `${counted(tasks.length, "task")} and ${counted(edges.length, "stream")} between them; the table below lists them`,
+    }, edges.map(([from, to]) => edge(drawn.routes.get(routeOf(from, to)))),
+    tasks.map((task) => node(task, drawn.at.get(task.id), marks.get(task.id) ?? {}))));
+}
+
+/** The status of a task in a word. */
+function wordOf(task) {
+  if (task.failed) {
+    return "failed";
+  }
+  return task.reused ? "reused" : "started";
+}
+
+function streamsOf({ streams = [] }) {
+  const pairs = new Map(streams.map((stream) => [routeOf(stream.from, stream.to), [stream.from, stream.to]]));
+  return [...pairs.values()];
+}
+
+function edge(points) {
+  if (!points) {
+    return null;
+  }
+  const [x, y] = points.at(-1);
+  return [
+    svg("polyline", { class: "dag-stream", points: points.map((point) => point.join(",")).join(" ") }),
+    svg("path", { class: "dag-head", d: `M ${x} ${y} l -8 -4 v 8 z` }),
+  ];
+}
+
+function node(task, { x, y }, { component, isHead = false, words }) {
+  const word = wordOf(task);
+  function line(at, text, className = "") {
+    return svg("text", { x: x + 12, y: y + at, class: className }, shortened(text, FITS));
+  }
+  const part = component === undefined ? "" : `, component ${component}${isHead ? ", head" : ""}`;
+  const status = words ?? `${word}${task.failed ? `: ${task.failed}` : ""}`;
+  return svg("g", { class: `dag-task ${word}${part ? " marked" : ""}` },
+    svg("title", {}, `${task.id}: ${task.type}, instance ${task.instance}, ${status}${part}`),
+    svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 6 }),
+    line(20, task.id, "dag-id"), line(38, task.type), line(56, words ?? `${word}, instance ${task.instance}`, "dag-how"),
+    part ? mark(component, isHead, x + WIDTH - 16, y + 16) : null);
+}
+
+/** The number of a component in a circle, which is full at heads. */
+function mark(component, isHead, x, y) {
+  return svg("g", { class: `dag-mark${isHead ? " first" : ""}` },
+    svg("circle", { cx: x, cy: y, r: 10 }), svg("text", { x, y: y + 4 }, component));
 }
