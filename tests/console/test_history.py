@@ -8,23 +8,12 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.series.figures import SeriesFigures
 from manager.series.resolutions import FINEST, write_step
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.real_service import NAME
+from tests.manager.series.samples import ONE
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
-ONE = SeriesFigures(
-    seconds=15.0,
-    events_in=30,
-    events_out=15,
-    dead=0,
-    waiting=4,
-    latency_p50=0.1,
-    latency_p99=0.5,
-    cores=0.25,
-    alone=0.5,
-)
 STEPS = 240
 GAP = range(100, 140)
 """The steps of the last hour that nothing is known of."""

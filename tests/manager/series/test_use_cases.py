@@ -12,25 +12,14 @@ from dags.problems import pointer
 from manager.answers.dataflows import Stop
 from manager.answers.series import HistoryRange
 from manager.problem import InvalidRequest, NotFound
-from manager.series.figures import SeriesFigures
 from manager.series.resolutions import FINEST, MOST_SERIES_STEPS, write_step
 from manager.use_case import Paging
 from tests.manager.braid_runner import Braid
 from tests.manager.client.samples import HISTORY
 from tests.manager.client.scripted_service import ok
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading
+from tests.manager.series.samples import ONE
 
-ONE = SeriesFigures(
-    seconds=15.0,
-    events_in=30,
-    events_out=15,
-    dead=2,
-    waiting=4,
-    latency_p50=0.1,
-    latency_p99=0.5,
-    cores=0.25,
-    alone=0.5,
-)
 KNOWN = 100
 """The newest steps, all but one of which are known."""
 GAP = 10
