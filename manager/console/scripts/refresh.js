@@ -14,6 +14,18 @@ export function refresh(node, ...children) {
   }
 }
 
+/** A function that refreshes a node with what is made of some data, if the data has changed. */
+export function refresher() {
+  const written = new Map();
+  return function update(node, data, made) {
+    const text = JSON.stringify(data);
+    if (written.get(node) !== text) {
+      written.set(node, text);
+      refresh(node, made(data));
+    }
+  };
+}
+
 function nameOf(element) {
   const name = element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent;
   return `${element.tagName} ${name}`;

@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, named, replace } from "../dom.js";
 import { count, time } from "../format.js";
-import { refresh } from "../refresh.js";
+import { refresh, refresher } from "../refresh.js";
 import { remember } from "../reports.js";
 import { every } from "../live-updates.js";
 import { adaptation } from "./dataflow/adaptation.js";
@@ -65,16 +65,7 @@ export async function show(main, { parameters, session, signal, say }) {
     { id: "operations", title: "Operations", node: sections.operations.node },
     { id: "document", title: "Document", node: places.document },
   ], parameters.tab, opened);
-  const written = new Map();
-
-  /** Make a part of the page anew if its data has changed. */
-  function update(place, from, made) {
-    const data = JSON.stringify(from);
-    if (written.get(place) !== data) {
-      written.set(place, data);
-      refresh(place, made(from));
-    }
-  }
+  const update = refresher();
 
   function updateAll() {
     const { dataflow, figures } = state;

@@ -2,10 +2,10 @@
 
 import { badge, element, named, prose, replace } from "../../dom.js";
 import { count, hour, time } from "../../format.js";
-import { facts } from "../../graph/details.js";
 import { smallButton } from "../../forms.js";
+import { facts } from "../../graph/details.js";
 import { perSecond } from "../../graph/figures.js";
-import { refresh } from "../../refresh.js";
+import { refresher } from "../../refresh.js";
 import { cpuOf, sharedWith, sizeOf } from "./task-words.js";
 
 /**
@@ -24,7 +24,7 @@ export function taskPanel(types, on) {
       smallButton("Close", on.left, "Close the task")),
     places.kind, places.state, places.figures, places.change, places.config, eventsPlace, places.past);
   let chosen = null;
-  let written = new Map();
+  let part = refresher();
   let events = null;
 
   function key(event) {
@@ -36,21 +36,12 @@ export function taskPanel(types, on) {
 
   function show(id) {
     chosen = id;
-    written = new Map();
+    part = refresher();
     events?.close();
     events = null;
     replace(eventsPlace);
     node.hidden = id === null;
     replace(heading, id === null ? null : named(id));
-  }
-
-  /** Make a part anew if its data has changed. */
-  function part(name, data, made) {
-    const text = JSON.stringify(data);
-    if (written.get(name) !== text) {
-      written.set(name, text);
-      refresh(places[name], made(data));
-    }
   }
 
   /** Bring it up to date with the dataflow, the figures by task, and the reconfigurations. */
@@ -62,16 +53,16 @@ export function taskPanel(types, on) {
     const running = dataflow.tasks.find(({ id }) => id === chosen);
     const alike = dataflow.tasks.filter(({ id, instance }) => id !== chosen && instance === running?.instance).map(({ id }) => id);
     const known = figures.get(chosen) ?? null;
-    part("kind", task.type, kindOf);
-    part("state", [known?.state, known?.reason], ([state, reason]) => (state ? [badge(state), reason ? ` ${reason}` : null] : null));
-    part("figures", [known, running ?? null, alike], ([numbers, at, others]) => figuresOf(numbers, at, others));
-    part("config", task.config ?? {}, configOf);
-    part("past", reconfigurations.filter((one) => touches(one, dataflow.id, chosen)), pastOf);
+    part(places.kind, task.type, kindOf);
+    part(places.state, [known?.state, known?.reason], ([state, reason]) => (state ? [badge(state), reason ? ` ${reason}` : null] : null));
+    part(places.figures, [known, running ?? null, alike], ([numbers, at, others]) => figuresOf(numbers, at, others));
+    part(places.config, task.config ?? {}, configOf);
+    part(places.past, reconfigurations.filter((one) => touches(one, dataflow.id, chosen)), pastOf);
     if (events === null && known !== null) {
       events = on.events(chosen);
       replace(eventsPlace, events.node);
     }
-    part("change", isChangeable, (isOn) => (isOn ? on.action(task) : null));
+    part(places.change, isChangeable, (isOn) => (isOn ? on.action(task) : null));
   }
 
   function kindOf(type) {

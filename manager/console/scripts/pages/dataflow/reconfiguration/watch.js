@@ -69,5 +69,6 @@ export function watch(route, { signal, say }, on) {
     state.dataflow = id;
   }
 
-  return { now, list, show, look, update, items: () => state.items };
+  // One that is followed is looked at often enough.
+  return { now, list, show, look: async () => state.isFollowed || look(), update, items: () => state.items };
 }
