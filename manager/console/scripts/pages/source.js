@@ -3,17 +3,18 @@
 import { api } from "../api.js";
 import { element, named, replace, table } from "../dom.js";
 import { amount, count, counted, time } from "../format.js";
+import { button, confirmed, worker } from "../forms.js";
 import { every } from "../live-updates.js";
 import { rates } from "../rates.js";
 import { refresh } from "../refresh.js";
-import { newestEvents } from "./source/newest.js";
 import { schemaForm } from "./source/schema.js";
 import { sending } from "./source/sending.js";
-import { sourceRemoval, visibilityForm } from "./source/visibility.js";
+import { visibilityForm } from "./source/visibility.js";
 import { webhookSection } from "./source/webhook.js";
 import { originOf, stateOf } from "./sources.js";
 
 const PACE = 5;
+const MOST_NEWEST = 20;
 
 export function title({ name }) {
   return name;
@@ -102,4 +103,62 @@ function rejectedOf({ received }) {
       { title: "Event", cell: (each) => element("code", {}, named(each.event)) },
     ], received.newest, { caption: "The newest rejected events" }),
   ];
+}
+
+/**
+ * The section on the newest events that are kept, shown on request by a trial of a document that only reads the source.
+ * Operators ask for the owner.
+ */
+function newestEvents({ name, owner }, { session, signal, say }) {
+  const [wrong, list] = [element("div", {}), element("div", {})];
+  const run = worker(wrong, signal);
+  const document = {
+    version: 1, name: "newest events",
+    tasks: [{ id: "source", type: "source", config: { source: name } }, { id: "output", type: "output" }],
+    streams: [{ from: "source", to: "output" }],
+  };
+
+  function look() {
+    return run(async function ask() {
+      const tenant = session.kind === "operator" ? owner : null;
+      const answer = await api.post("/v1/try", { document, newest: MOST_NEWEST }, { query: { tenant }, signal });
+      const task = answer.tasks.find(({ id }) => id === "source");
+      const events = task?.outputs.out?.newest ?? [];
+      replace(list, events.length > 0 ? eventList(events)
+        : element("p", { class: "empty" }, "No event is kept. Events are kept once a dataflow reads the source and something is sent."));
+      say(counted(events.length, "event"));
+    });
+  }
+
+  return element("section", { "aria-labelledby": "newest" },
+    element("h2", { id: "newest" }, "Newest events"),
+    element("div", { class: "toolbar" }, button("Show the newest events", look)), wrong, list);
+}
+
+function eventList(events) {
+  return element("ol", { class: "sample card", tabindex: "0", "aria-label": "Events, newest first" },
+    events.toReversed().map((event) => element("li", {}, element("code", {}, event))));
+}
+
+/** The part that removes a source, which is asked for. */
+function sourceRemoval(known, { path, signal, say, navigate }) {
+  const wrong = element("div", {});
+  const run = worker(wrong, signal);
+
+  function remove() {
+    return run(async function ask() {
+      const source = known();
+      const body = element("div", {},
+        element("p", {}, named(source.name), " goes, and its webhook with it."),
+        element("p", {}, source.dataflows === 0 ? "No dataflow reads it."
+          : `${counted(source.dataflows, "dataflow")} that ${source.dataflows === 1 ? "reads it is" : "read it are"} removed, also those of other tenants.`));
+      if (await confirmed({ title: "Remove this source?", body, action: "Remove", signal })) {
+        const { dataflows } = await api.remove(path, { signal });
+        say(`The source is removed, and ${counted(dataflows, "dataflow")} with it.`);
+        navigate("#/sources");
+      }
+    });
+  }
+
+  return element("div", {}, wrong, button("Remove the source…", remove, { style: "danger" }));
 }

@@ -25,7 +25,7 @@ export function proposing({ topic, listens, note = "", format, take, placed, sig
       try {
         const form = { topic: topic(), seconds: SECONDS, messages, format: format() };
         const answer = await api.post("/v1/sources/propose", form, { signal });
-        replace(result, told(answer, messages !== undefined));
+        replace(result, outcomeOf(answer, messages !== undefined));
         if (answer.events > 0) {
           take(answer);
         }
@@ -76,7 +76,7 @@ function isJson(text) {
   }
 }
 
-function told({ messages, events, unread, why_unread: why, undecided }, isPasted) {
+function outcomeOf({ messages, events, unread, why_unread: why, undecided }, isPasted) {
   const whole = undecided.filter((each) => each.field === null);
   if (events === 0) {
     const none = messages === 0 ? `Nothing came in ${SECONDS} seconds.` : "No event could be read.";

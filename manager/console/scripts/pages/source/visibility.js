@@ -2,7 +2,7 @@
 
 import { api } from "../../api.js";
 import { problemOf } from "../../config-form.js";
-import { element, field, named, replace } from "../../dom.js";
+import { element, field, replace } from "../../dom.js";
 import { counted } from "../../format.js";
 import { confirmed, worker } from "../../forms.js";
 
@@ -61,28 +61,4 @@ export function visibilityForm(source, { path, signal, say, changed }) {
 
   return element("form", { on: { submit: save } }, fields.node, wrong,
     element("button", { class: "button", type: "submit" }, "Save"));
-}
-
-/** The part that removes a source, which is asked for. */
-export function sourceRemoval(known, { path, signal, say, navigate }) {
-  const wrong = element("div", {});
-  const run = worker(wrong, signal);
-
-  function remove() {
-    return run(async function ask() {
-      const source = known();
-      const body = element("div", {},
-        element("p", {}, named(source.name), " goes, and its webhook with it."),
-        element("p", {}, source.dataflows === 0 ? "No dataflow reads it."
-          : `${counted(source.dataflows, "dataflow")} that ${source.dataflows === 1 ? "reads it is" : "read it are"} removed, whosever they are.`));
-      if (await confirmed({ title: "Remove this source?", body, action: "Remove", signal })) {
-        const { dataflows } = await api.remove(path, { signal });
-        say(`The source is removed, and ${counted(dataflows, "dataflow")} with it.`);
-        navigate("#/sources");
-      }
-    });
-  }
-
-  return element("div", {}, wrong,
-    element("button", { class: "button danger", type: "button", on: { click: remove } }, "Remove the source…"));
 }
