@@ -51,13 +51,13 @@ def troubled(console_service: ConsoleService) -> Iterator[ConsoleService]:
     del console_service.seen.jobs[job]
 
 
-def test_an_operator_reads_what_is_wrong_and_where_to_mend_it(troubled: ConsoleService, page_for: PageFor) -> None:
+def test_an_operator_reads_what_is_wrong_and_where_to_fix_it(troubled: ConsoleService, page_for: PageFor) -> None:
     """The worst first, each with a link; the sentence counts them."""
     page = page_for(troubled.keys["operator"])
     expect(standing(page)).to_contain_text("things need attention")
     links = {
         "The host spare is away.": "#/jobs",
-        "is died: disk full": f"#/jobs/{troubled.places['job']}",
+        "(died): disk full": f"#/jobs/{troubled.places['job']}",
         " dataflows are degraded: ": "#/dataflows?state=degraded",
         "1 dead letter, the last": f"#/dataflows/{troubled.places['running']}",
         "The source bob:quiet rejected 2 events, the last": "#/sources/bob%3Aquiet",
@@ -73,11 +73,12 @@ def test_an_operator_reads_what_is_wrong_and_where_to_mend_it(troubled: ConsoleS
 def test_a_tenant_reads_only_of_its_own(troubled: ConsoleService, page_for: PageFor) -> None:
     """Ann of her dead letter, bob of his source; neither of the other's, of hosts or of jobs."""
     seen = {}
+    job = troubled.places["job"]
     for tenant in ("ann", "bob"):
         page = page_for(troubled.keys[tenant])
         expect(standing(page)).to_contain_text("attention")
         seen[tenant] = " ".join(attention(page).all_inner_texts())
-        for hidden in ("The host", "Job 1 is", "poor"):
+        for hidden in ("The host", f"Job {job} (", "poor"):
             assert hidden not in seen[tenant]
     assert ("too warm" in seen["ann"], "it is odd" in seen["ann"]) == (True, False)
     assert ("too warm" in seen["bob"], "it is odd" in seen["bob"]) == (False, True)

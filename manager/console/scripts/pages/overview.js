@@ -3,8 +3,8 @@
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, counted, percent, price, seconds } from "../format.js";
-import { attentionOf, sentenceOf } from "../overview/attention.js";
-import { bar } from "../overview/bars.js";
+import { attentionOf, sentenceOf } from "./overview/attention.js";
+import { bar } from "./overview/bars.js";
 import { quotas } from "../quotas.js";
 import { savedFigures } from "../saved.js";
 import { every } from "../live-updates.js";
@@ -90,8 +90,8 @@ function standing(counts, attention) {
     attention.items.length === 0 ? null : [
       element("h2", {}, "Needs attention"),
       element("ul", { class: "attention" }, attention.items.map((item) => element("li", {},
-        badge(item.level, item.level === "bad" ? "broken" : "look"),
-        element("span", { class: "words" }, item.words), element("a", { href: item.href }, "Mend it"))),
+        badge(item.level, item.level === "bad" ? "error" : "warning"),
+        element("span", { class: "words" }, item.words), element("a", { href: item.href }, "Fix"))),
       attention.more > 0 ? element("li", { class: "faint" }, `and ${count(attention.more)} more`) : null),
     ],
     isEmpty ? element("div", { class: "empty" },
@@ -129,7 +129,7 @@ function dataflowCards(counts) {
         ]),
         element("p", {}, `of ${count(submitted)} tasks submitted`),
         element("p", { class: "faint" }, byKind(counts.running_by_kind, counts.submitted_by_kind)),
-        element("p", {}, submitted > 0 ? `${percent(1 - running / submitted)} saved by sharing${counts.jobs ? "" : " among your own"}. ` : null,
+        element("p", {}, submitted > 0 ? `${percent(1 - running / submitted)} saved by sharing${counts.jobs ? "" : " between your own dataflows"}. ` : null,
           element("a", { href: "#/graph" }, "The graph")))),
   ];
 }

@@ -68,7 +68,7 @@ function nameOf({ id }) {
   return element("strong", {}, named(id));
 }
 
-/** How many tasks others share, whoever began them. */
+/** How many tasks are shared with others. */
 function sharedOf(tasks) {
   const shared = tasks.filter((task) => task.others > 0).length;
   if (shared === 0) {

@@ -1,16 +1,17 @@
-/** What needs attention, what is worst first, each with a link to where it is mended. */
+/** What needs attention, the worst first, each with a link to the page where it can be fixed. */
 
-import { named } from "../dom.js";
-import { ago, count, counted } from "../format.js";
-import { LIMITS, nearest, share } from "../quotas.js";
+import { named } from "../../dom.js";
+import { ago, count, counted } from "../../format.js";
+import { addressOf as tenantPage, LIMITS, nearest, share } from "../../quotas.js";
+import { addressOf as sourcePage } from "../sources.js";
 
 /** The milliseconds for which what happened counts as new. */
 const NEW = 60 * 60 * 1000;
 /** The part of a limit above which it is nearly used up. */
 const NEARLY = 0.9;
 const MOST = 10;
-/** Where there is room to be made, by limit; the others have no page. */
-const MENDED = { sources: "#/sources", secrets: "#/access", modules: "#/modules", wheel_bytes: "#/modules" };
+/** The pages where something can be removed to stay below a limit; the other limits have none. */
+const FIXED_AT = { sources: "#/sources", secrets: "#/access", keys: "#/access", modules: "#/modules", wheel_bytes: "#/modules" };
 
 /**
  * What needs attention.
@@ -23,7 +24,7 @@ export function attentionOf({ jobs, hosts, dataflows, groups, sources, tenants }
   const items = [
     ...hosts.filter((host) => !host.alive).map((host) => bad(["The host ", named(host.name), " is away."], "#/jobs")),
     ...(jobs?.troubled ?? []).map((job) =>
-      bad([`Job ${job.job} is ${job.state}: `, named(job.trouble)], `#/jobs/${encodeURIComponent(job.job)}`)),
+      bad([`Job ${job.job} (${job.state}): `, named(job.trouble)], `#/jobs/${encodeURIComponent(job.job)}`)),
     ...alike(dataflows).map(([first, ...others]) => others.length > 0
       ? bad([`${count(others.length + 1)} dataflows are degraded: `, named(first.reason)], "#/dataflows?state=degraded")
       : bad(["The dataflow ", named(first.name), " is degraded: ", named(first.reason)], pageOf(first.id))),
@@ -40,7 +41,7 @@ export function attentionOf({ jobs, hosts, dataflows, groups, sources, tenants }
       .map(({ tenant, limit }) => warn([
         ...(isOperator ? ["The tenant ", named(tenant.name), ": "] : ["Your quota: "]),
         `${count(tenant.uses[limit])} of ${count(tenant.quota[limit])} ${inText(LIMITS[limit])} used`,
-      ], isOperator ? `#/tenants/${encodeURIComponent(tenant.name)}` : MENDED[limit] ?? "#/dataflows")),
+      ], isOperator ? tenantPage(tenant.name) : FIXED_AT[limit] ?? "#/dataflows")),
   ];
   return { items: items.slice(0, MOST), more: Math.max(0, items.length - MOST) };
 }
@@ -82,8 +83,4 @@ function alike(dataflows) {
 
 function pageOf(dataflow) {
   return dataflow === undefined ? "#/dataflows" : `#/dataflows/${encodeURIComponent(dataflow)}`;
-}
-
-function sourcePage(name) {
-  return `#/sources/${encodeURIComponent(name)}`;
 }

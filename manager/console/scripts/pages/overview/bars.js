@@ -1,6 +1,6 @@
 /** Bars: parts of a whole, side by side, with a legend in words. */
 
-import { element, svg } from "../dom.js";
+import { element, svg } from "../../dom.js";
 
 /**
  * A bar of parts `{look, words, number}`; `label` says what the whole is. Parts of nothing are left out.
