@@ -16,6 +16,16 @@ from tests.console.contents import metered
 
 pytestmark = pytest.mark.chromium
 NOW = datetime.now(tz=UTC)
+NEARLY_USED = """async (limits) => {
+  const { attentionOf } = await import("/console/scripts/pages/overview/attention.js");
+  const { LIMITS } = await import("/console/scripts/quotas.js");
+  const all = (number) => Object.fromEntries(Object.keys(LIMITS).map((limit) => [limit, number]));
+  return limits.map((limit) => attentionOf({
+    jobs: null, hosts: [], dataflows: [], groups: [], sources: [],
+    tenants: [{ name: "ann", uses: { ...all(0), [limit]: 9 }, quota: all(10) }],
+  }, false).items.map(({ href }) => href));
+}"""
+"""The links of a tenant for each of some limits that is nearly used."""
 
 
 def standing(page: Page) -> Locator:
@@ -82,6 +92,14 @@ def test_a_tenant_reads_only_of_its_own(troubled: ConsoleService, page_for: Page
             assert hidden not in seen[tenant]
     assert ("too warm" in seen["ann"], "it is odd" in seen["ann"]) == (True, False)
     assert ("too warm" in seen["bob"], "it is odd" in seen["bob"]) == (False, True)
+
+
+@pytest.mark.usefixtures("console_service")
+def test_a_quota_nearly_used_leads_to_what_uses_it(page_for: PageFor) -> None:
+    """Each limit to the page where something can be removed, those of dataflows to the dataflows."""
+    pages = {"keys": "access", "secrets": "access", "sources": "sources", "modules": "modules", "tasks": "dataflows"}
+    page = page_for(None)
+    assert [[f"#/{name}"] for name in pages.values()] == page.evaluate(NEARLY_USED, list(pages))
 
 
 def test_one_sentence_says_that_all_is_well(console_service: ConsoleService, page_for: PageFor) -> None:
