@@ -1,5 +1,6 @@
 /** The text of the document beside the canvas: a plain text area first, and CodeMirror once it is loaded. */
 
+import { api } from "../api.js";
 import { element, field } from "../dom.js";
 import { historyOf } from "./keyboard.js";
 
@@ -21,6 +22,18 @@ export function editor(on) {
       on[step]();
     }
   });
+
+  function use(made) {
+    const hadFocus = document.activeElement === area;
+    made.set(area.value);
+    rich = made;
+    area.replaceWith(made.node);
+    // A label reaches no further than to its own tree; the richer editor has its own.
+    node.querySelector("label").replaceWith(element("span", { class: "label" }, "Document"));
+    if (hadFocus) {
+      made.go(area.selectionStart, area.selectionStart);
+    }
+  }
 
   return {
     node,
@@ -54,16 +67,17 @@ export function editor(on) {
       }
     },
 
-    /** Use a richer editor from now on, `{node, text, set, mark, go}`. */
-    enrich(made) {
-      const hadFocus = document.activeElement === area;
-      made.set(area.value);
-      rich = made;
-      area.replaceWith(made.node);
-      // A label reaches no further than to its own tree; the richer editor has its own.
-      node.querySelector("label").replaceWith(element("span", { class: "label" }, "Document"));
-      if (hadFocus) {
-        made.go(area.selectionStart, area.selectionStart);
+    /** Load the richer editor with the schema and what else is `known`, and use it; the text area does without it. */
+    async enrich(known, signal) {
+      try {
+        const [{ richEditor }, schema] = await Promise.all([
+          import("./rich-editor.js"), api.get("/console/dataflow.schema.json", { signal }),
+        ]);
+        if (!signal.aborted) {
+          use(richEditor(on, { ...known, schema }));
+        }
+      } catch {
+        // The text area stays.
       }
     },
   };

@@ -68,12 +68,11 @@ export async function show(main, { parameters, session, signal, say }) {
   // Over the canvas, so that nothing moves under the pointer when it comes and goes.
   canvas.node.append(places.refusal);
   const chooser = palette(types, { add: hands.add, drop: hands.drop, leave: () => canvas.enter() });
-  const onText = {
+  const text = editor({
     // Keys are undone together, and what is pasted alone.
     typed: (typed) => composing.edit(typed, { byHand: true, group: Math.abs(typed.length - composing.text.length) <= KEY ? "typing" : null }),
     undo: () => composing.undo(), redo: () => composing.redo(),
-  };
-  const text = editor(onText);
+  });
   const form = taskForm(composing, { typeOf, sources }, {
     connect: hands.connect, removed: () => canvas.enter(),
     problemsOf: (id) => (explained.problems.get(id) ?? [])
@@ -229,20 +228,6 @@ export async function show(main, { parameters, session, signal, say }) {
   text.set(composing.text);
   shown({ bySelection: true });
   ask();
-  enrich(text, onText, { types: known, sources, composing }, signal);
+  text.enrich({ types: known, sources, composing }, signal);
   templates(signal).then((offered) => top.offer(offered), () => top.offer([]));
-}
-
-/** Load the richer editor, and what it knows; the page works without. */
-async function enrich(text, on, known, signal) {
-  try {
-    const [{ richEditor }, schema] = await Promise.all([
-      import("../composer/rich-editor.js"), api.get("/console/dataflow.schema.json", { signal }),
-    ]);
-    if (!signal.aborted) {
-      text.enrich(richEditor(on, { ...known, schema }));
-    }
-  } catch {
-    // The text area stays.
-  }
 }
