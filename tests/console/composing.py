@@ -15,8 +15,8 @@ def port(page: Page, name: str, side: str) -> Locator:
     return task(page, name).locator(f'[data-side="{side}"] .port-dot')
 
 
-def middle(found: Locator) -> tuple[float, float]:
-    box = found.bounding_box()
+def middle(node: Locator) -> tuple[float, float]:
+    box = node.bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 

@@ -144,10 +144,6 @@ def job(name: str, **fields: Any) -> dict[str, Any]:
         "trouble": "",
         "active": 100,
         "paused": 0,
-    }
-    well |= {
-        "active": 100,
-        "paused": 0,
         "pace": 1.0,
         "shards": 1,
         "shard_cores": [],
