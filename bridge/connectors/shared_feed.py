@@ -87,12 +87,11 @@ class FeedReader:
         self._feed = feed
         kept = assignment.positions.get(FEED_POSITION)
         self._begins = kept is None
-        link = feed.link(_CONNECTING)
-        # What came before the connection ended is read all the same.
-        if not link.connected and (kept is None or feed.end() <= kept):
-            raise ConnectorTrouble(link.error or _NOT_YET)
+        self._check_link(kept, _CONNECTING)
         # Joined first, so that nothing is removed behind the end.
         commit(feed.folder, self._stream, kept or 0)
+        # A host that did not see it join may have ended the connection.
+        self._check_link(kept)
         self._next = self._at = feed.end() if kept is None else kept
         self._committed = kept or 0
         self._commits_at = 0.0
@@ -109,8 +108,7 @@ class FeedReader:
             return self._taken(gone.first, unfit=(Unfit(event="", reason=_GONE, count=gone.first - self._at),))
         if not rows:
             self._commit()
-            if not (link := self._feed.link()).connected:
-                raise ConnectorTrouble(link.error or _NOT_YET)
+            self._check_link(self._at)
             return None
         pairs = [pair for batch in rows for pair in zip(*map(pa.Array.to_pylist, batch.columns), strict=True)]
         messages = [Message(topic=topic, payload=payload, token=0) for topic, payload in pairs if topic is not None]
@@ -132,6 +130,12 @@ class FeedReader:
         """Note how far the source has come; who reads it no more is taken from the feed's consumers by the host."""
         if not for_good:
             self._commit()
+
+    def _check_link(self, position: int | None, seconds: float = 0.0) -> None:
+        """Raise if there is no connection. What came before it ended is read all the same."""
+        link = self._feed.link(seconds)
+        if not link.connected and (position is None or self._feed.end() <= position):
+            raise ConnectorTrouble(link.error or _NOT_YET)
 
     def _taken(self, end: int, unfit: tuple[Unfit, ...] = ()) -> TakenEvents:
         self._next = end

@@ -257,9 +257,12 @@ class SharedFeed:
 
     def _forget(self, run: ConnectorRun, spool: FeedSpool) -> None:
         try:
-            run.forget()
-            spool.prune()
+            # First, so that a source of another host that joins unseen sees this, and waits for the next connection.
             write_whole(self.folder / _LINK, b"")
+            # One that has joined meanwhile hears from the next connection that the session was lost.
+            if not consumers(self.folder):
+                run.forget()
+                spool.prune()
         except (SpoolClosed, OSError) as error:
             log.warning("feed %s may be said to have lost its session: %s", self.stream, error)
 

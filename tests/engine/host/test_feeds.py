@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bridge.broker import start_broker
 from bridge.connectors import connector_run, mqtt_session
+from bridge.connectors import shared_feed as reading
 from bridge.machine import BackOff, SystemClock
 from bridge.spools.log import unpacked
 from bridge.spools.reader import read
@@ -341,6 +342,57 @@ def test_hosts_with_one_root_share_a_feed(site: Site, broker: Open) -> None:
     other.remove("source/1")
     other.remove("source/2")
     other.until(lambda: broker.connections() == 0)
+    other.spools.close()
+
+
+@pytest.mark.parametrize("step", ["stop", "write_whole", "forget", "commit"])
+def test_a_source_that_joins_while_another_host_ends_the_feed_loses_nothing_unnoticed(
+    site: Site, broker: Open, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It joins right before a step of that host, or is itself held up before a step until the feed has ended."""
+    other = Site(site.root, broker.address.port)
+    site.read("source/1")
+    link = site.feed / ".link"
+    joined, ended = threading.Event(), threading.Event()
+
+    def is_settled() -> bool:
+        return other.spools.states()["source/2"] == "ready" or bool(other.link("source/2")["error"])
+
+    def join(*_arguments: Any) -> None:
+        # The host forgets its source first, and then the feed.
+        is_due = not consumers(site.feed) and not (step == "forget" and link.read_bytes())
+        if is_due and not joined.is_set():
+            joined.set()
+            other.read("source/2", connects=False)
+            until(is_settled)
+
+    def hold(_folder: Path, consumer: str, _position: int) -> None:
+        if consumer == "source/2":
+            joined.set()
+            assert ended.wait(30.0)
+
+    owner: Any = {"write_whole": feeds, "commit": reading}.get(step, connector_run.ConnectorRun)
+    known = getattr(owner, step)
+
+    def stepped(*arguments: Any, **options: Any) -> Any:
+        (hold if step == "commit" else join)(*arguments)
+        return known(*arguments, **options)
+
+    monkeypatch.setattr(owner, step, stepped)
+    if step == "commit":
+        other.read("source/2", connects=False)
+        until(joined.is_set)
+    site.remove("source/1")
+    site.until(lambda: not link.read_bytes())
+    ended.set()
+    until(is_settled)
+    has_begun = other.spools.states()["source/2"] == "ready"
+    assert has_begun == (step in {"stop", "write_whole"})
+    publish(broker.address, "heat", numbered(0, 10))
+    other.until(lambda: b'"connected": true' in link.read_bytes() and other.link("source/2")["connected"])
+    publish(broker.address, "heat", numbered(10, 20))
+    assert list(range(10, 20)) == other.awaited("source/2", 10)
+    assert has_begun == (other.received("source/2")["rejected"] == 1)
     other.spools.close()
 
 
