@@ -3,17 +3,18 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message
+from bridge import Message, sparkplug_nodes
 from bridge.broker import BrokerKind, start_broker
 from bridge.formats.sparkplug_decoder import SparkplugDecoder, rebirth_request
 from bridge.formats.sparkplug_messages import Payload
@@ -27,6 +28,7 @@ from bridge.wire import Birth
 from dags import Kind, Schema
 from dags.message_formats import SparkplugMessages
 from dags.outputs import SparkplugOutput
+from tests.bridge.connectors.outside_brokers import USER, mosquitto
 from tests.brokers import KINDS
 from tests.integration.tenanted_broker import PROTOCOLS, V5, Visitor
 from tests.integration.test_raw_once import USERS
@@ -44,8 +46,11 @@ class Host:
         self.troubles: list[str] = []
         self.done: list[int] = []
         self.may_connect = True
-        connect = partial(MqttClient, address, protocol=protocol, permit=lambda: self.may_connect)
-        self.nodes = SparkplugNodes(connect, on_trouble=lambda trouble: self.troubles.append(trouble.reason))
+        self.clients = 0
+        self.losses = threading.Semaphore(0)
+        """The ends of connections that its nodes know of."""
+        self._make = partial(MqttClient, address, protocol=protocol, permit=lambda: self.may_connect)
+        self.nodes = SparkplugNodes(self._connect, on_trouble=lambda trouble: self.troubles.append(trouble.reason))
         self._news = threading.Condition()
 
     def keep(self, *nodes: SparkplugOutput, job: str = "j", qos: Any = 1) -> None:
@@ -67,6 +72,14 @@ class Host:
         """Wait until the broker has taken events with these numbers."""
         with self._news:
             assert self._news.wait_for(lambda: set(numbers) <= set(self.done), BOUND)
+
+    def _connect(self, name: str, *, on_disconnection: Callable[[], None], **more: Any) -> MqttClient:
+        def lose() -> None:
+            on_disconnection()
+            self.losses.release()
+
+        self.clients += 1
+        return self._make(name, on_disconnection=lose, **more)
 
     def _note(self, number: int) -> None:
         with self._news:
@@ -238,8 +251,90 @@ def test_what_the_broker_had_not_taken_comes_after_the_next_birth(tmp_path: Path
             assert [1_001 if n < 9 else 1_009 for n in numbers] == times
 
 
+def test_what_two_sessions_have_not_brought_to_the_broker_comes_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the second one ends before it has sent all that the first one had."""
+    publish, published = MqttClient.publish, threading.Semaphore(0)
+    with start_broker(tmp_path / "broker", USERS, kind="embedded") as broker, hosting(broker.address("braid")) as host:
+
+        def step(client: MqttClient, topic: str, *arguments: Any, **options: Any) -> None:
+            if topic == DATA and host.clients == 2 and host.may_connect:
+                host.may_connect = False
+                os.kill(broker.pid, signal.SIGKILL)
+                assert host.losses.acquire(timeout=BOUND)
+            publish(client, topic, *arguments, **options)
+            if topic == DATA:
+                published.release()
+
+        monkeypatch.setattr(MqttClient, "publish", step)
+        with Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader:
+            host.keep(PRESS)
+            received(reader, 1)
+        os.kill(broker.pid, signal.SIGSTOP)
+        host.send(0, 300)
+        for _ in range(300):
+            assert published.acquire(timeout=BOUND)
+        os.kill(broker.pid, signal.SIGKILL)
+        assert host.losses.acquire(timeout=BOUND)
+        broker.restart()
+        # Of the second session, which has ended by then.
+        assert published.acquire(timeout=BOUND)
+        broker.restart()
+        with Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader:
+            host.may_connect = True
+            data = received(reader, 301)[1:]
+        celsius = [None if n % 10 == 9 else float(n) for n in range(300)]
+        assert [("NDATA", (1 + n) % 256, value) for n, value in enumerate(celsius)] == said(data, "celsius")
+
+
+@pytest.mark.mosquitto
+def test_a_node_dies_when_a_message_is_refused_and_is_born_again_a_second_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others live on meanwhile. What was refused comes again once the broker takes it."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(sparkplug_nodes, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    rights = ["topic read #", *(f"topic write spBv1.0/ann.hot/{at}" for at in ("NBIRTH/+", "NDEATH/+"))]
+    (tmp_path / "rights").write_text("\n".join([f"user {USER}", *rights]))
+    with mosquitto(tmp_path / "broker", f"acl_file {tmp_path / 'rights'}") as broker, hosting(broker.address()) as host:
+        with Visitor(broker.address(), "spBv1.0/ann.hot/+/+") as reader:
+
+            def lives_beside(kind: str) -> None:
+                """Hear of another node, for which the same thread has time only now."""
+                oven = PRESS.model_copy(update={"node": "oven"})
+                host.keep(PRESS, *[oven] * (kind == "NBIRTH"))
+                assert [node_topic(oven, kind)] == [message.topic for message in received(reader, 1)]
+
+            host.keep(PRESS)
+            host.send(0, 3)
+            birth, death = received(reader, 2)
+            lives_beside("NBIRTH")
+            clock.now += 0.75
+            lives_beside("NDEATH")
+            assert 2 == host.clients
+            clock.now += 0.25
+            again, death_again = received(reader, 2)
+            lives_beside("NBIRTH")
+            first, second = said([birth, death], "bdSeq"), said([again, death_again], "bdSeq")
+            assert [("NBIRTH", 0, session(birth)), ("NDEATH", None, session(birth))] == first
+            assert [("NBIRTH", 0, session(again)), ("NDEATH", None, session(again))] == second
+            assert (session(birth) + 1) % 256 == session(again)
+        assert {"the broker refused a message: Not authorized"} == set(host.troubles)
+        assert [] == host.done
+        host.troubles.clear()
+        broker.end()
+        (tmp_path / "rights").write_text("\n".join([f"user {USER}", "topic readwrite #"]))
+        broker.start()
+        with Visitor(broker.address(), "spBv1.0/ann.hot/+/press") as reader:
+            clock.now += 1.0
+            data = received(reader, 4)
+        assert [("NBIRTH", 0, 2.0), *(("NDATA", 1 + n, float(n)) for n in range(3))] == said(data, "celsius")
+        host.until_done(0, 1, 2)
+
+
 def test_a_node_that_is_to_leave_sends_what_is_left_or_stays_if_it_is_kept_again(tmp_path: Path) -> None:
-    """Whichever the broker was away for."""
+    """Even if the broker was away when it was told so."""
     with (
         start_broker(tmp_path / "broker", USERS, kind="embedded") as broker,
         Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
