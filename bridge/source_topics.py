@@ -11,19 +11,24 @@ it.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.formats.decoders import Decoder
+from bridge.formats.decoders import Decoder, topic_decoder
+from bridge.formats.sparkplug_decoder import ReadMessages
 from bridge.formats.values import on_topic
 from bridge.messages import Message
 from bridge.raw_events import JSON_ENCODER, REST_COLUMN, Unfit, arrow_schema, events_in
+from bridge.transport.subscriptions import note_unasked
 from dags import Schema
+from dags.message_formats import MessageFormat, is_json
 from dags.source_topics import SourceTopic, is_wild, overlap
 
 MOST_TOPICS = 10_000
@@ -105,6 +110,47 @@ def events_on(
         batches.append(_with_levels(topic, [name], [len(batch)], batch, schema))
         reported += (on_topic(name, event) for event in unfit)
     return pa.concat_batches(batches), tuple(reported)
+
+
+class SourceMessages:
+    """The messages of another broker that a source takes, and what they hold; used by one thread."""
+
+    def __init__(self, topic: SourceTopic, messages: MessageFormat, schema: Schema, decode: Decoder) -> None:
+        self._topic = topic
+        self._schema = schema
+        self._decode = decode
+        self._levels_decode = None if is_json(messages) else decode
+        self._topics = FeedTopics()
+        self._topics.add(topic.filter)
+        self._read_on_topics = topic_decoder(messages, schema, {})
+        """What reads messages together with their topics, if their format needs that."""
+
+    def read(self, messages: Sequence[Message]) -> ReadMessages:
+        """The events of messages, and what is unfit of them; retained ones are events too."""
+        messages, refused = self._taken(messages)
+        if self._read_on_topics is not None:
+            content = self._read_on_topics(messages)
+            return replace(content, unfit=(*content.unfit, *refused))
+        if self._topic.is_plain:
+            events, unfit = self._decode([message.payload for message in messages])
+        else:
+            events, unfit = events_on(self._topic, messages, self._schema, self._levels_decode)
+        return ReadMessages(events, (*unfit, *refused))
+
+    def _taken(self, messages: Sequence[Message]) -> tuple[list[Message], list[Unfit]]:
+        """The messages that are events, and what is said of those on too many topics."""
+        events, refused = list[Message](), list[Unfit]()
+        for message in messages:
+            if message.topic not in self._topics.taken:
+                # Retained ones count too here, because they are events.
+                if self._topics.match(msgspec.structs.replace(message, retained=False)) is None:
+                    note_unasked(message.topic)
+                    continue
+                if message.topic not in self._topics.taken:
+                    refused.append(not_taken(message))
+                    continue
+            events.append(message)
+        return events, refused
 
 
 def _with_levels(

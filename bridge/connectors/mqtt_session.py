@@ -38,11 +38,11 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, TakenEvents
-from bridge.connectors.mqtt_messages import SourceMessages
 from bridge.formats.sparkplug_decoder import Reply, TopicDecoder
 from bridge.messages import LARGEST_PACKET, PACKET_IDS, UNACKNOWLEDGED, Message
 from bridge.raw_events import Unfit, arrow_schema
 from bridge.receiver import MOST_SPOOLED
+from bridge.source_topics import SourceMessages
 from bridge.spools.deliveries import NOTHING_IN_DOUBT, Deliveries, InDoubt
 from bridge.transport.address import Address, is_unknown_user, why_refused, why_unreachable
 from bridge.transport.client_loop import ClientLoop
@@ -245,7 +245,7 @@ class MqttSession:
         self._version = _VERSIONS[connector.protocol]
         self._assignment = assignment
         self._topic = source_topic(connector.topic, outside=True)
-        self._read = read or SourceMessages(connector, assignment).read
+        self._read = read or SourceMessages(self._topic, assignment.format, assignment.schema, assignment.decode).read
         self._replies: Sequence[Reply] = ()
         """What is to be published once what was taken last is in the spool."""
         self._route = _route(connector, assignment.outside)

@@ -18,16 +18,17 @@ from typing import Protocol
 import pyarrow as pa
 
 from bridge.connectors.connector_run import ClientAssignment, ConnectorTrouble, LinkState, TakenEvents
-from bridge.connectors.mqtt_messages import SourceMessages
 from bridge.connectors.mqtt_session import MqttSession
 from bridge.formats.sparkplug_decoder import ReadMessages
 from bridge.messages import Message
 from bridge.raw_events import Unfit, arrow_schema
 from bridge.receiver import MOST_SPOOLED
+from bridge.source_topics import SourceMessages
 from bridge.spools.log import PositionsGone, unpacked
 from bridge.spools.reader import between
 from bridge.spools.spool import commit
 from dags.connectors import MqttConnector
+from dags.source_topics import source_topic
 
 FEED_POSITION = "feed"
 """The position of a source in its feed, as its own spool keeps it."""
@@ -81,7 +82,8 @@ class FeedReader:
     """The client of a source that reads a feed; a `bridge.connectors.connector_run.ConnectorClient`."""
 
     def __init__(self, connector: MqttConnector, assignment: ClientAssignment, feed: ReadableFeed) -> None:
-        self._messages = SourceMessages(connector, assignment)
+        topic = source_topic(connector.topic, outside=True)
+        self._messages = SourceMessages(topic, assignment.format, assignment.schema, assignment.decode)
         self._schema = assignment.schema
         self._stream = assignment.stream
         self._feed = feed
