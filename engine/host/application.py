@@ -34,7 +34,7 @@ from engine.host.consumers import HostConsumers
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
-from engine.job.pace_keeper import begin_pace_server
+from engine.job.pace_server import begin_pace_server
 from engine.job.query import HostParts
 from engine.plan_messages import RefusedPlan, read_cut, read_plan, read_question
 from engine.port_events import read_look

@@ -21,7 +21,8 @@ from engine.delivery.follower import Follower
 from engine.job.health import JobHealth
 from engine.job.lifecycle import JobEvent, JobState, next_state
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import JobSpools, PaceKeeper, PaceServer
+from engine.job.pace_keeper import JobSpools, PaceKeeper
+from engine.job.pace_server import PaceServer
 from engine.job.plan_log import PlanLog
 from engine.plan import Plan
 from engine.records.files import Header

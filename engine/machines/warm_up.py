@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from bridge import Sender, SystemClock
 from engine.job.lifecycle import JobState
-from engine.job.pace_keeper import begin_pace_server
+from engine.job.pace_server import begin_pace_server
 from engine.job.query import HostParts, SparkJob
 from engine.plan import Plan
 

@@ -23,7 +23,7 @@ from engine.host.jobs import HostJobs
 from engine.host.spools import HostSpools
 from engine.job import pace_keeper, query
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceServer
+from engine.job.pace_server import PaceServer
 from engine.job.query import HostParts
 from engine.offset import Offset
 from engine.plan import Ingress, Plan, StateImport, Subscribed

@@ -1,14 +1,12 @@
-"""The pace keeper and its server: when answers come, and what Spark's processes ask and report."""
+"""The pace keeper: when answers come, and which."""
 
 import math
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,12 +14,10 @@ import pytest
 from bridge.spools.log import Item, ItemKind
 from engine.job import pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import JobSpools, LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
+from engine.job.pace_keeper import JobSpools, LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
 from engine.job.plan_log import PlanLog
 from engine.offset import EarlyEnd, Offset, Span
 from engine.plan import Bridged, Edge, Entry, Ingress, Plan, Rated, Slot
-from engine.port_events import PortSample, SampledPort
-from engine.spark.source import PaceLine
 from tests.engine.job.memory_records import MemoryRecords
 from tests.twins.memory_spool import MemorySpool
 
@@ -501,111 +497,3 @@ def test_a_plan_is_logged_with_all_decisions_known() -> None:
     assert cut is not None
     assert {"m": ("a",)} == cut.cuts
     assert {"m"} == scene.keeper.cuts
-
-
-Lines = Callable[[str], PaceLine]
-FIRST = Offset(run=1, entry=1, at={"a": 0}).as_json()
-READS = {"long_batch": 1, "shards": 1, "shard": 0, "reader": "r"}
-
-
-@pytest.fixture(params=["here", "network"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PaceServer]:
-    """A server that is reached on this machine, and one for a cluster."""
-    made = PaceServer(tmp_path / "pace" if request.param == "here" else "127.0.0.1")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def lines(server: PaceServer) -> Iterator[Lines]:
-    """Makes lines of jobs to the server."""
-    with ExitStack() as stack:
-        yield lambda job: stack.enter_context(closing(PaceLine(server.address, job)))
-
-
-def test_a_long_batch_is_asked_for_read_and_recorded(server: PaceServer, lines: Lines) -> None:
-    """Each question is answered by the keeper of its job, and a reported record leads to the next batch."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    line = lines("j")
-    assert {"long_batch": 1, "shards": 1} == line.ask({"long_batch": 0})
-    span = {"start": Offset().as_json(), "end": FIRST, "early": {}}
-    assert {"batch": 0, "repeats": 0, "span": span, "looked_at": []} == line.ask({**READS, "last": None})
-    scene.put("a")
-    scene.records.recorded[0] = Offset.of_json(FIRST)
-    assert {} == lines("j").ask({"recorded": 0})
-    assert {**FIRST, "at": {"a": 1}} == line.ask({**READS, "last": (0, 0)})["span"]["end"]
-    assert 1 == scene.ended
-
-
-def test_a_batch_is_given_with_the_instances_that_are_looked_at(server: PaceServer, lines: Lines) -> None:
-    """And what a worker has sampled of them is kept."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    scene.keeper.looks.renew(7, 60.0)
-    line = lines("j")
-    line.ask({"long_batch": 0})
-    assert [7] == line.ask({**READS, "last": None})["looked_at"]
-    sample = PortSample(SampledPort(7, "in", is_input=True), 3, ("{}",))
-    assert {} == line.ask({"recorded": None, "sampled": [sample], "of": [7]})
-    assert [(7, 3)] == [(seen.instance, seen.ports[0].count) for seen in scene.keeper.looks.news()]
-
-
-def test_without_its_job_every_long_batch_is_over(server: PaceServer, lines: Lines) -> None:
-    """A query whose job was stopped or never known ends by itself."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    assert {"long_batch": 1, "shards": 1} == lines("j").ask({"long_batch": 0})
-    server.remove("j")
-    assert {"order": "end"} == lines("j").ask({**READS, "last": None})
-    assert {"order": "end"} == lines("another").ask({"long_batch": 0})
-
-
-def test_a_stream_is_due_for_the_first_job_that_reads_it(server: PaceServer) -> None:
-    """And never if none does."""
-    early, late = Scene("raw", pace=60.0), Scene("raw", "b", pace=120.0)
-    for job, scene in (("early", early), ("late", late)):
-        scene.warmed()
-        server.add(job, scene.keeper)
-    expected = [early.keeper.due("raw", 0.0), late.keeper.due("b", 0.0), math.inf]
-    assert expected == [server.due(stream, 0.0) for stream in ("raw", "b", "other")]
-
-
-def test_an_error_is_reported_to_the_query(server: PaceServer, lines: Lines) -> None:
-    """An index that cannot be read fails the query that needs it, with the reason."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    scene.spools.clear()
-    with pytest.raises(RuntimeError, match="KeyError: 'a'"):
-        lines("j").ask({"long_batch": 0})
-
-
-def test_a_worker_that_ends_is_noticed(server: PaceServer, lines: Lines) -> None:
-    """The reader that waits for its record passes something on, so that Spark notices it too."""
-    scene = Scene()
-    server.add("j", scene.keeper)
-    reader, worker = lines("j"), lines("j")
-    reader.ask({"long_batch": 0})
-    reader.ask({**READS, "last": None})
-    worker.ask({"recorded": None})
-    worker.close()
-    assert {"order": "nudge"} == reader.ask({**READS, "last": (0, 0)})
-
-
-def test_over_the_network_only_who_knows_the_secret_is_answered() -> None:
-    """Anybody on the network may connect."""
-    server = PaceServer("127.0.0.1")
-    try:
-        scene = Scene()
-        server.add("j", scene.keeper)
-        machine, port, _ = server.address.split(":")
-        with (
-            closing(PaceLine(f"{machine}:{port}:guessed", "j")) as line,
-            pytest.raises(ConnectionError, match="the host of job j is gone"),
-        ):
-            line.ask({"long_batch": 0})
-        with socket.create_connection((machine, int(port)), BOUND) as guessing:
-            guessing.sendall(b"\n")
-            assert b"" == guessing.recv(1)
-    finally:
-        server.close()

@@ -25,7 +25,8 @@ from bridge.spools.log import packed
 from engine.host.consumers import HostConsumers
 from engine.job.looks import JobLooks
 from engine.job.pace import next_batch
-from engine.job.pace_keeper import LongBatch, PaceKeeper, PaceServer, PlannedBatch, ReaderOrder
+from engine.job.pace_keeper import LongBatch, PaceKeeper, PlannedBatch, ReaderOrder
+from engine.job.pace_server import PaceServer
 from engine.job.plan_log import past_gone
 from engine.job.query import HostParts, SparkJob
 from engine.kernel.batch_rows import ShardRows, read_rows, written_rows
