@@ -402,21 +402,21 @@ def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) 
 @pytest.mark.full
 def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
     """Broker and host die with it, and come back at the same address, with everything that ran."""
-    with served.admit("fay") as fay:
-        fay.register_source(street("bridge"))
-        dataflow = fay.submit(counting("fay:bridge"))
-        served.until_state(fay, dataflow.id, DataflowState.RUNNING)
+    with served.admit("viv") as viv:
+        viv.register_source(street("bridge"))
+        dataflow = viv.submit(counting("viv:bridge"))
+        served.until_state(viv, dataflow.id, DataflowState.RUNNING)
         served.publish("city/bridge", numbers(0, 4))
         served.until_delivered(dataflow, "out", 4)
         keeper = served.keeper
         served.look()
         keeper.kill()
         served.until(lambda: served.keeper_pid != keeper.pid, "another keeper")
-        served.until_state(fay, dataflow.id, DataflowState.DEGRADED)
-        served.until_state(fay, dataflow.id, DataflowState.RUNNING)
+        served.until_state(viv, dataflow.id, DataflowState.DEGRADED)
+        served.until_state(viv, dataflow.id, DataflowState.RUNNING)
         served.publish("city/bridge", numbers(4, 8))
         assert counted(numbers(0, 8)) == served.until_delivered(dataflow, "out", 8)
-        fay.remove(dataflow.id)
+        viv.remove(dataflow.id)
 
 
 @pytest.mark.full
