@@ -401,11 +401,11 @@ def test_a_dataflows_name_stands_for_its_id_in_paths_and_queries(served_town: tu
             )
             assert (200, by_id.json()) == (by_name.status_code, by_name.json()), path
             assert by_id.json() != unknown.json(), path
-        by_id, by_name, unknown = (
+        replayed, replayed_by_name, refused = (
             client.post("/v1/dead-letters/replay", params={"dataflow": named}).status_code
             for named in (dataflow, detail.name, "nothing")
         )
-        assert by_id == by_name != unknown
+        assert replayed == replayed_by_name != refused
         assert 1 == client.delete("/v1/dead-letters", params={"dataflow": detail.name}).json()["dead_letters"]
 
 
