@@ -204,7 +204,7 @@ _NO_METRICS = Unsayable("it has no declared fields")
 
 
 def _sparkplug(chosen: SparkplugOutput, events: pa.RecordBatch, births: Sequence[Birth]) -> Iterator[Line]:
-    """The metrics of each event as a payload, to which whoever sends it adds its number and time."""
+    """The metrics of each event as a payload, to which the sender adds its number and time."""
     born = chain(chain.from_iterable(repeat(birth.at, birth.many) for birth in births), repeat(UNKNOWN_BIRTH))
     for event, caused in zip(output_events(events), born, strict=False):
         if not chosen.metrics:

@@ -178,7 +178,7 @@ class SparkplugNodes:
         self._commands.put(lambda: self._nodes[topic].waiting.append(messages))
 
     def stop(self) -> None:
-        """Let all nodes die; what was not sent is sent by whoever becomes them."""
+        """Let all nodes die; the next holder of a node sends what was not sent."""
         with self._guard:
             thread = self._thread
         if thread is not None:

@@ -4,7 +4,7 @@
 no job reads and no status names, so nobody learns of another's source by it. Hosts with one root share their feeds:
 one of them has the connection, and the others read the spool. If that one is gone, another takes over.
 
-The connection ends for good once no source reads the feed. A host that only ends leaves it to whoever goes on.
+The connection ends for good once no source reads the feed. A host that only ends leaves it to the next one.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ from engine.records.job_folder import spool_folder
 from engine.replicas.copies import Copies
 
 _STREAMS = "~feed/"
-"""The beginning of the names of feeds. They come after all others: whoever copies spools in order copies a feed after
-its sources, so that none is ahead of it."""
+"""The beginning of the names of feeds. They come after all others, so a copy in order has each feed after
+its sources, and none is ahead of it."""
 _LINK = ".link"
 """The file with the state of the connection, for other hosts of the root. It is not copied, because of its dot."""
 _LOOKING = 0.1
@@ -159,7 +159,7 @@ class SharedFeed:
             self._filling[0].stop()
 
     def close(self) -> None:
-        """Have no connection any more; whoever goes on reads it from where it was."""
+        """Have no connection any more; the next one reads on from where this was."""
         self._end()
 
     def link(self, seconds: float = 0.0) -> LinkState:
@@ -305,7 +305,7 @@ class Feeds:
         return sum(feed.size() for feed in self._feeds.values())
 
     def close(self) -> None:
-        """Stop all feeds, for whoever goes on."""
+        """Stop all feeds; the next host goes on."""
         for feed in self._feeds.values():
             feed.stop()
         for feed in self._feeds.values():
