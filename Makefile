@@ -128,7 +128,7 @@ schema: $(READY)  ## write docs/dataflow.schema.json anew
 	$(BIN)/braid schema > docs/dataflow.schema.json
 
 client: $(READY)  ## generate the sync connection of the client from the async one
-	$(BIN)/python -m tests.manager.client.sync_client
+	$(BIN)/python -m tests.braid_client.sync_client
 
 docs: $(READY)  ## build the documentation as a site in build/site
 	$(BIN)/zensical build --clean --strict

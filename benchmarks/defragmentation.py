@@ -20,9 +20,9 @@ from pathlib import Path
 from benchmarks.documents import row_document, topic_source
 from benchmarks.instruments import Figures, percentiles, repeated, report, scratch_folder
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_service
-from manager.answers.dataflows import SubmitAnswer
-from manager.answers.sources import SourceForm
-from manager.client import Client, Refused
+from braid_client import Client, Refused
+from braid_client.answers.dataflows import SubmitAnswer
+from braid_client.answers.sources import SourceForm
 
 _JOBS = 10
 _TASKS = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import drawn_dataflows
 from benchmarks.instruments import Figures
-from manager.answers.sources import SourceForm
+from braid_client.answers.sources import SourceForm
 
 
 def row_document(name: str, source: str, tasks: Mapping[str, Figures], **more: Any) -> Figures:

@@ -21,9 +21,9 @@ from typing import Any
 from benchmarks import drawn_dataflows, manager_live, manager_rest
 from benchmarks.documents import city_document, city_source
 from benchmarks.instruments import Figures, alone, clocked, percentiles, report, scratch_folder
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.tenants import KeyForm, Role, TenantForm
 from dags.document import MOST_DOCUMENT_STREAMS
-from manager.answers.dataflows import Stop
-from manager.answers.tenants import KeyForm, Role, TenantForm
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer

@@ -16,9 +16,9 @@ from benchmarks import drawn_dataflows
 from benchmarks.documents import city_document, city_source, rate_source, row_document
 from benchmarks.instruments import Figures, awaited, clocked, percentiles, report, scratch_folder
 from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, StandIn
-from manager.answers.dataflows import SubmitAnswer
-from manager.answers.jobs import JobAnswer
-from manager.client import Client
+from braid_client import Client
+from braid_client.answers.dataflows import SubmitAnswer
+from braid_client.answers.jobs import JobAnswer
 
 _PER_SECOND = 20.0
 LOOKING = 0.01

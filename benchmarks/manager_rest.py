@@ -11,7 +11,7 @@ from itertools import chain, cycle, takewhile
 from typing import NamedTuple
 
 from benchmarks.instruments import clocked
-from manager.client.client import Client
+from braid_client.client import Client
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import Server, make_app
 from manager.service import Service

@@ -18,11 +18,11 @@ import httpx
 import psutil
 
 from benchmarks.instruments import BOUND, heard
+from braid_client import Client
+from braid_client.answers.tenants import KeyForm, TenantForm
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from manager.answers.tenants import KeyForm, TenantForm
-from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
 from workloads.replay.player import PLENTY, CoresReading, cores_between, read_cores, unsettled

@@ -23,9 +23,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from braid_client.client import Client
+from braid_client.errors import NotDone, NotUnderstood, Refused, Unreachable
 from dags.json_text import describe_error
-from manager.client.client import Client
-from manager.client.errors import NotDone, NotUnderstood, Refused, Unreachable
 from manager.exit_codes import ExitCode
 from manager.settings import ClientSettings, WrongSettings, read_client_settings
 

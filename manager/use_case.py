@@ -11,14 +11,14 @@ from typing import TypeVar
 
 from sqlmodel import Session
 
+from braid_client.answers.base import Page
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import Role
 from bridge.transport.address import Address
 from dags import Catalogue, Dataflow
 from engine.code.store import WheelStore
 from engine.outside import Vault
 from manager.adaptation.measurement import AdaptationBoard
-from manager.answers.base import Page
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import Role
 from manager.changes import Changes
 from manager.costs.choice import Chooser
 from manager.documents.canonical import canonical, published_in

@@ -20,8 +20,8 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
 
-from manager.answers.dataflows import SubmitAnswer, TaskAnswer
-from manager.answers.savings import EstimateAnswer, SavingsAnswer, WholeAnswer
+from braid_client.answers.dataflows import SubmitAnswer, TaskAnswer
+from braid_client.answers.savings import EstimateAnswer, SavingsAnswer, WholeAnswer
 from manager.cli import counted
 from workloads.replay.live_replay import ReplayPart, counts_by_mode, results_folders, start_players
 from workloads.replay.plan import Pacing

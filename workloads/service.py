@@ -26,13 +26,13 @@ from typing import Any
 import httpx
 import psutil
 
+from braid_client import Client, NotDone
+from braid_client.answers.tenants import BrokerCredentials
 from bridge import Message
 from bridge.machine import runs
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.probes import detect_protocol
-from manager.answers.tenants import BrokerCredentials
-from manager.client import Client, NotDone
 from manager.settings import SETTINGS_PREFIX, read_key
 
 _STARTING = 240.0

@@ -7,7 +7,7 @@ from benchmarks.documents import row_document
 from benchmarks.instruments import Figures, awaited, percentiles
 from benchmarks.manager_test_bed import attended_service
 from benchmarks.reconfiguration.running_workflow import SteadyEvents
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 
 _PER_SECOND = 10.0
 _LATENCY = 10.0

@@ -16,8 +16,8 @@ from benchmarks.instruments import Figures, awaited
 from benchmarks.manager_test_bed import attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import SteadyEvents
+from braid_client.answers.overview import OperationKind
 from engine.host.cpu_meter import WORKER
-from manager.answers.overview import OperationKind
 from workloads.replay.player import cores_between
 
 NONE, THRESHOLDS, BRAID = "none", "thresholds", "braid"

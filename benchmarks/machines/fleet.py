@@ -17,7 +17,7 @@ from benchmarks.instruments import BOUND, awaited
 from benchmarks.machines.fleet_line import FleetLine, source
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.reconfiguration.running_workflow import wait_until_runs
-from manager.client import Client
+from braid_client import Client
 from manager.process.keeper_process import read_record
 from tests.faulty_way import FaultyWay
 from workloads.service import free_port

@@ -12,7 +12,7 @@ from benchmarks.documents import rate_source, row_document
 from benchmarks.instruments import Figures, awaited, percentiles
 from benchmarks.machines.fleet import FleetBed, fleet
 from benchmarks.reconfiguration.running_workflow import wait_until_runs
-from manager.client import Client
+from braid_client import Client
 
 _HOSTS = 4
 _PACE = 0.25

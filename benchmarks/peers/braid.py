@@ -19,9 +19,9 @@ from benchmarks.peers.dataflows import (
     source_name,
 )
 from benchmarks.peers.measurement import Running
+from braid_client import Client
+from braid_client.answers.tenants import TenantForm
 from bridge import topics
-from manager.answers.tenants import TenantForm
-from manager.client import Client
 from workloads.replay.player import read_cores
 from workloads.service import served
 

@@ -13,10 +13,10 @@ from benchmarks.peers.dataflows import PeerDataflow, drawn_dataflows
 from benchmarks.peers.fed_by_lines import running_flink, running_spark
 from benchmarks.peers.measurement import Row, Running, Times, measured, share_of_due
 from benchmarks.peers.node_red import running_node_red
+from braid_client import NotDone
 from bridge.broker import BrokerDown
 from bridge.transport.mqtt_client import NotConnected
 from engine.spark.programs import NoJava
-from manager.client import NotDone
 from workloads.service import RunFailed
 
 _ENOUGH = 0.5

@@ -19,11 +19,11 @@ from typing import Any
 from benchmarks.instruments import awaited, extremes, scratch_folder
 from benchmarks.manager_test_bed import MeasuredService, wait_until_settled
 from benchmarks.placement.tagged_workloads import COMPARED, IMAGES, decided, tagged
+from braid_client import Client, NotDone
+from braid_client.answers.jobs import ImageForm
+from braid_client.answers.tenants import TenantForm
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper, MachineOptions
-from manager.answers.jobs import ImageForm
-from manager.answers.tenants import TenantForm
-from manager.client import Client, NotDone
 from manager.process.keeper_process import read_record
 from workloads.opmw.builtin_workload import opmw
 from workloads.replay.live_replay import written_events

@@ -23,8 +23,8 @@ from benchmarks.plain.house import VERSIONS, sections_of
 from benchmarks.plain.program import run_program
 from benchmarks.plain.sections import Section
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
-from manager.answers.pipelines import ReplanForm, ReplanKind
-from manager.client import Client
+from braid_client import Client
+from braid_client.answers.pipelines import ReplanForm, ReplanKind
 from planning.problem import Criterion
 from workloads.pipelines.scenario import PipelineScenario, load_scenario
 

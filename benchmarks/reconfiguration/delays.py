@@ -10,7 +10,7 @@ from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, attended_
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import RunningWorkflow
 from benchmarks.reconfiguration.workflows import WORKFLOWS
-from manager.client import Client
+from braid_client import Client
 from merge.reconfiguration.switches import Scheduler
 
 _ROW_PACE = 0.1

@@ -10,8 +10,8 @@ from benchmarks.documents import row_document
 from benchmarks.instruments import Figures, percentiles
 from benchmarks.manager_test_bed import MeasuredService, attended_service
 from benchmarks.reconfiguration.running_workflow import SteadyEvents, settled
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.client import Client
+from braid_client import Client
+from braid_client.answers.reconfigurations import ReconfigurationForm
 
 _PER_SECOND = 100.0
 

@@ -14,7 +14,7 @@ from benchmarks.documents import rate_source
 from benchmarks.instruments import Figures
 from benchmarks.manager_live import chain
 from benchmarks.manager_test_bed import MeasuredService
-from manager.client import Client
+from braid_client import Client
 from workloads.replay.player import cores_between
 
 _PER_SECOND = 50.0

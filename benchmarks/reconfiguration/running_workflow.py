@@ -10,9 +10,9 @@ from benchmarks.documents import topic_source
 from benchmarks.instruments import Figures, awaited
 from benchmarks.manager_test_bed import MeasuredService
 from benchmarks.reconfiguration.workflows import PAYMENT, Workflow
-from manager.answers.dataflows import SubmitAnswer
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
-from manager.client import Client
+from braid_client import Client
+from braid_client.answers.dataflows import SubmitAnswer
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from merge.reconfiguration.switches import Scheduler
 
 _BOUND = 300.0

@@ -15,7 +15,7 @@ from benchmarks.plain.program import run_program
 from benchmarks.plain.scores import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import SteadyEvents, settled, wait_until_runs
-from manager.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.reconfigurations import ReconfigurationForm
 
 Outputs = list[tuple[int, int, float]]
 """The number of each event, the config that it met, and its score."""

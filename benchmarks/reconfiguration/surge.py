@@ -9,8 +9,8 @@ from benchmarks.manager_test_bed import attended_service
 from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import SteadyEvents
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.client import Client
+from braid_client import Client
+from braid_client.answers.reconfigurations import ReconfigurationForm
 from merge.reconfiguration.switches import Scheduler
 
 _CALM, _SURGE = 40, 250

@@ -23,7 +23,7 @@ _MOST_UNPACKED = 64 * 1024 * 1024
 _MOST_FILES = 5_000
 _MOST_METADATA = 256 * 1024
 _MOST_REQUIRED = 100
-_BRAID = frozenset({"bridge", "dags", "engine", "manager", "merge", "planning", "ring", "workloads"})
+_BRAID = frozenset({"braid_client", "bridge", "dags", "engine", "manager", "merge", "planning", "ring", "workloads"})
 _PARTS = {".so", ".pyd", ".dll", ".dylib"}
 """The suffixes of files that are not pure Python."""
 _ENCRYPTED = 1

@@ -20,12 +20,12 @@ from adaptation.decision import ChoiceDecision
 from adaptation.documents import EventStreamForm
 from adaptation.guard_states import DomainEvent, Observed
 from adaptation.shared_switches import Sharer, decide_together
+from braid_client.answers.overview import OperationKind
 from bridge import Message, NotConnected, topics
 from bridge.transport.mqtt_client import MqttClient
 from dags import InvalidDocument
 from manager.adaptation.measurement import AdaptedDataflow, FlowLayout, adapted_dataflow, adapted_row, flow_measured
 from manager.adaptation.resolver import Resolver, plain
-from manager.answers.overview import OperationKind
 from manager.costs.measured import batches
 from manager.kernel.draft import SERVICE, write_down
 from manager.kernel.state import running_id

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer
+from braid_client.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer
+from braid_client.client import Client
 from manager.cli import File, Id, Shown, WrongUsage, client_command, group, lines, read_file, table
-from manager.client.client import Client
 
 app = group(help="Show and steer dataflows that adapt.")
 _OPEN = {"open": True, "closed": False}

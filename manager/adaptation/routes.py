@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from manager.answers.adaptations import AdaptationAnswer, ChoiceForm, PolicyForm
+from braid_client.answers.adaptations import AdaptationAnswer, ChoiceForm, PolicyForm
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.rest.dependencies import TheCaller, TheDataflow, TheService, document, form, in_turn
 from manager.rest.openapi import documented

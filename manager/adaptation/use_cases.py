@@ -9,12 +9,12 @@ from adaptation.document_reader import read_policy
 from adaptation.documents import DynamicDocument, DynamicTask
 from adaptation.flow import FlowFigures, flow_of
 from adaptation.guards import MetricKey
+from braid_client.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer, GuardedStreamAnswer
+from braid_client.answers.overview import OperationKind
 from dags import InvalidDocument, Problem
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.adaptation.measurement import AdaptedDataflow, adapted_dataflow, adapted_row
 from manager.adaptation.resolver import Resolver
-from manager.answers.adaptations import AdaptationAnswer, AdaptiveTaskAnswer, AlternateAnswer, GuardedStreamAnswer
-from manager.answers.overview import OperationKind
 from manager.kernel.dataflow_rows import keeping
 from manager.problem import Conflict, InvalidRequest
 from manager.store.tables import DataflowRow

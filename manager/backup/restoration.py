@@ -31,13 +31,13 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlmodel import Session
 
+from braid_client.answers.overview import OperationKind
 from bridge import Lease, LeaseTaken
 from bridge.files import link_whole, make_folder, make_private_folder, sync_folder
 from bridge.spools.log import LOG
 from engine.code.store import CODE_FOLDER
 from engine.outside import VAULT_FOLDER as SECRETS
 from engine.outside import VAULT_KEY as SECRETS_KEY
-from manager.answers.overview import OperationKind
 from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, extract, verified, write_archive
 from manager.backup.database import check_empty, described, dump, load, moves, sqlite_file
 from manager.backup.live_copy import clear, copy_live

@@ -8,7 +8,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import RenderableType
 
-from manager.answers.dataflows import (
+from braid_client.answers.dataflows import (
     BundleAnswer,
     DataflowAnswer,
     DataflowDetail,
@@ -23,6 +23,7 @@ from manager.answers.dataflows import (
     SubmitAnswer,
     TaskAnswer,
 )
+from braid_client.client import Client
 from manager.cli import (
     File,
     Id,
@@ -42,7 +43,6 @@ from manager.cli import (
     table,
     waited,
 )
-from manager.client.client import Client
 from manager.exit_codes import ExitCode
 from manager.pipelines.commands import plan_text
 from merge import Basis

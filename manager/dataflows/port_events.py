@@ -2,10 +2,10 @@
 
 import time
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.trials import SeenEvents, TaskEvents
 from engine.plan import Plan
 from engine.port_events import SeenPort
-from manager.answers.overview import OperationKind
-from manager.answers.trials import SeenEvents, TaskEvents
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.looks import LookedAt

@@ -4,10 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from dags import Document
-from engine.log_lines import note
-from manager.answers.base import Page
-from manager.answers.dataflows import (
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     BundleForm,
@@ -21,7 +19,9 @@ from manager.answers.dataflows import (
     Stop,
     SubmitAnswer,
 )
-from manager.answers.trials import TaskEvents
+from braid_client.answers.trials import TaskEvents
+from dags import Document
+from engine.log_lines import note
 from manager.problem import (
     Conflict,
     InvalidDataflow,

@@ -7,9 +7,9 @@ it enters, and how many of its events wait. Of other dataflows no more is said t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from braid_client.answers.dataflows import TaskFiguresAnswer, TaskState
 from dags import State
 from engine.plan import Bridged, Ingress, Plan
-from manager.answers.dataflows import TaskFiguresAnswer, TaskState
 from manager.kernel.dataflow_life import Need, has_in_effect, needs_of, why_down
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.figures import instance_rate, rounded, running_task_figures, stream_rate

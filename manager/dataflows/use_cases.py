@@ -15,18 +15,8 @@ from sqlalchemy.orm import defer
 from sqlmodel import col
 
 from adaptation.document_reader import dynamic_in
-from bridge import topics
-from bridge.output_topics import chosen_topic
-from dags import InvalidDocument
-from dags import State as Remembers
-from dags.outputs import OutputSettings
-from dags.problems import pointer, quoted
-from engine.delivery.publisher import recent_output
-from engine.plan import Plan
-from engine.records.job_folder import job_folder
-from manager.adaptation.resolver import Resolved, Resolver
-from manager.answers.base import FieldProblem, Page
-from manager.answers.dataflows import (
+from braid_client.answers.base import FieldProblem, Page
+from braid_client.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     DataflowAnswer,
@@ -45,7 +35,17 @@ from manager.answers.dataflows import (
     TaskAnswer,
     TaskPreview,
 )
-from manager.answers.pipelines import GivenUpModule, PlanAnswer
+from braid_client.answers.pipelines import GivenUpModule, PlanAnswer
+from bridge import topics
+from bridge.output_topics import chosen_topic
+from dags import InvalidDocument
+from dags import State as Remembers
+from dags.outputs import OutputSettings
+from dags.problems import pointer, quoted
+from engine.delivery.publisher import recent_output
+from engine.plan import Plan
+from engine.records.job_folder import job_folder
+from manager.adaptation.resolver import Resolved, Resolver
 from manager.dataflows.changes import Bundle, BundleDocument
 from manager.dataflows.task_figures import task_figures
 from manager.documents.canonical import documents_in, of_document

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
+from braid_client.answers.base import FieldProblem
 from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.answers.base import FieldProblem
 from manager.cli import AsJson, Shown, WrongUsage, complain, counted, exit_on_error
 from manager.exit_codes import ExitCode
 from merge import RunningGraph, explain, merge

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from braid_client.answers.dataflows import FieldRead, InputPreview, TaskPreview
 from dags import Dataflow, Outline, OutlinedTask, Schema
 from dags.schema import Kind
 from engine.plan import Plan
-from manager.answers.dataflows import FieldRead, InputPreview, TaskPreview
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied
 from merge import Explanation, Instance, explain

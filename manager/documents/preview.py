@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from braid_client.answers.dataflows import Start
 from bridge.output_topics import own_filter
 from bridge.topics import ROOT
 from bridge.wire import Stream
@@ -30,7 +31,6 @@ from dags.problems import listed, pointer, quoted
 from dags.source_topics import is_wild, overlap
 from engine.plan import Plan
 from engine.tasks.outside import MQTT_PUBLISH
-from manager.answers.dataflows import Start
 from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied, public_id

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import bindparam, delete, update
 from sqlmodel import Session, col
 
+from braid_client.answers.overview import OperationKind
 from engine.plan import Feed
-from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer, OpenChange
 from manager.kernel.draft import write_down, write_plans
 from manager.kernel.state import CommittedState

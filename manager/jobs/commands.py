@@ -9,10 +9,10 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from manager.answers.jobs import HostAnswer, JobAnswer, OtherPlaceAnswer, PlacementPlanForm
-from manager.answers.overview import OperationKind
+from braid_client.answers.jobs import HostAnswer, JobAnswer, OtherPlaceAnswer, PlacementPlanForm
+from braid_client.answers.overview import OperationKind
+from braid_client.client import Client
 from manager.cli import Id, Shown, client_command, fields, group, lines, listing, slashed, table
-from manager.client.client import Client
 
 
 @client_command

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dags import Problem
-from manager.answers.jobs import (
+from braid_client.answers.jobs import (
     OtherPlaceAnswer,
     PlacedTaskAnswer,
     PlacementAnswer,
@@ -15,6 +14,7 @@ from manager.answers.jobs import (
     PlannedGroupAnswer,
     WorthOfMoreAnswer,
 )
+from dags import Problem
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.state import CommittedState, running_id
 from manager.problem import Conflict, InvalidRequest, NotFound

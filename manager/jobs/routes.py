@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from manager.answers.base import ImageName, Page
-from manager.answers.jobs import (
+from braid_client.answers.base import ImageName, Page
+from braid_client.answers.jobs import (
     HostAnswer,
     ImageAnswer,
     ImageForm,

@@ -7,9 +7,9 @@ from datetime import UTC
 from itertools import chain
 from typing import Any, Literal
 
+from braid_client.answers.base import Page
+from braid_client.answers.jobs import HostAnswer, JobAnswer, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from engine.plan import Plan, SlotState
-from manager.answers.base import Page
-from manager.answers.jobs import HostAnswer, JobAnswer, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from manager.kernel.state import CommittedState
 from manager.machines.use_cases import registered_images
 from manager.observations.figures import figures_of, running_task_figures, shard_figures

@@ -11,9 +11,9 @@ from enum import StrEnum
 from itertools import accumulate, islice
 from types import MappingProxyType
 
+from braid_client.answers.dataflows import DataflowState
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
-from manager.answers.dataflows import DataflowState
 from manager.kernel.committer import Committer
 from manager.kernel.state import CommittedState
 from manager.observations.reports import HostSeen, JobSeen

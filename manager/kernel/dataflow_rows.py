@@ -8,8 +8,8 @@ from enum import StrEnum
 from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
 
+from braid_client.answers.overview import OperationKind
 from dags import Scope
-from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import Draft, write_down
 from manager.kernel.state import running_id

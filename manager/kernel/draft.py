@@ -13,10 +13,10 @@ from datetime import datetime
 from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session
 
+from braid_client.answers.overview import OperationKind
 from dags import Dataflow
 from engine.plan import Feed, Limits, Plan
 from engine.plan_messages import written_plan
-from manager.answers.overview import OperationKind
 from manager.kernel.registered_sources import Registered
 from manager.kernel.retired_topics import RetiredTopic, retired_by
 from manager.kernel.state import CommittedState, stands_apart

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import func, select
 from sqlmodel import col
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.overview import EventAnswer, OperationAnswer, OperationKind
 from engine.job.lifecycle import JOB_LIFE, JobState
-from manager.answers.dataflows import DataflowState
-from manager.answers.overview import EventAnswer, OperationAnswer, OperationKind
 from manager.kernel.dataflow_life import DRAINS, REMOVED, CommittedDataflowLookup, DataflowNeeds, find, passed
 from manager.kernel.wanted import WantedJob
 from manager.observations.reports import JobSeen

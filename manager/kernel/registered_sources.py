@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import TypeAdapter
 from rpds import HashTrieMap
 
+from braid_client.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from dags import Kind, Schema, Source, Visibility, fields_in
 from dags.connectors import Connector, MessageConnector
 from dags.message_formats import JSON, MessageFormat
 from dags.source_topics import is_wild, overlap, source_topic
 from engine.plan import ConnectorSupply, Rated, ReplayedFile, Subscribed, Timed
-from manager.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
 from manager.planner import Supplied
 from manager.store.tables import SourceRow
 from merge import RunningTask

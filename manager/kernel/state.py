@@ -16,11 +16,11 @@ from rpds import HashTrieMap
 from sqlalchemy import select
 from sqlmodel import Session, col
 
+from braid_client.answers.dataflows import Start
 from dags import AnyTaskType, Catalogue, Config, Input, JsonField, Key, NamesSource, Scope, TaskType
 from dags.outputs import OutputSettings
 from engine.plan import Plan, SlotState
 from engine.plan_messages import read_plan
-from manager.answers.dataflows import Start
 from manager.kernel.registered_sources import Registered, registered
 from manager.kernel.retired_topics import RetiredTopic
 from manager.kernel.transitions import Drain, Ended, Move, MoveStep, Phase, Reconfiguration, Transition

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from sqlalchemy import delete, select
 from sqlmodel import Session, col
 
-from manager.answers.jobs import HostSafety
-from manager.answers.overview import OperationKind
+from braid_client.answers.jobs import HostSafety
+from braid_client.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE
 from manager.problem import StateNotReady

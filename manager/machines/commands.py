@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from manager.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer
+from braid_client.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer
+from braid_client.client import Client
 from manager.cli import (
     AsJson,
     SettingsFile,
@@ -19,7 +20,6 @@ from manager.cli import (
     group,
     listing,
 )
-from manager.client.client import Client
 from manager.exit_codes import ExitCode
 
 _LOOK_EVERY = 1.0

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from braid_client.answers.overview import OperationKind
 from bridge import topics
-from manager.answers.overview import OperationKind
 from manager.background import Background
 from manager.machines.admission import Admission, Claims, MachineWatch, why_it_waits
 from manager.machines.carriages import CommittedCarriages, CommittedFleet, DecideCarriages

@@ -22,10 +22,10 @@ from typing import Literal, Protocol
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
+from braid_client.answers.overview import OperationKind
 from bridge.files import make_folder, write_whole
 from bridge.machine import began, end_process, running
 from bridge.transport.address import Address
-from manager.answers.overview import OperationKind
 from manager.kernel.draft import SERVICE
 from manager.machines.admission import MachineWatch
 from manager.machines.carriages import CommittedFleet

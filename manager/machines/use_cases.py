@@ -7,9 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import select
 
-from manager.answers.base import Page
-from manager.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
-from manager.answers.overview import OperationKind
+from braid_client.answers.base import Page
+from braid_client.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
+from braid_client.answers.overview import OperationKind
 from manager.kernel.draft import write_down
 from manager.kernel.state import CommittedState, image_of
 from manager.kernel.transitions import TransitionScope

@@ -9,8 +9,8 @@ from datetime import datetime
 from sqlalchemy import bindparam, update
 from sqlmodel import Session
 
+from braid_client.answers.overview import OperationKind
 from engine.plan import Bridged, Ingress, Plan, StateImport
-from manager.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import DecisionGround, Draft, write_plans

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from manager.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer
+from braid_client.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer
+from braid_client.client import Client
 from manager.cli import Shown, client_command, counted, number
-from manager.client.client import Client
 
 
 @client_command

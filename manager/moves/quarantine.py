@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sqlmodel import Session
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE, Draft, write_down
 from manager.observations.reports import Observations

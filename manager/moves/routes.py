@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from manager.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer
+from braid_client.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer
 from manager.problem import Conflict, Forbidden, StateNotReady
 from manager.rest.dependencies import TheCaller, TheService
 from manager.rest.openapi import documented

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from manager.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer, SavesAnswer
+from braid_client.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.kernel.transitions import Move
 from manager.problem import StateNotReady
 from manager.savings import ledger

@@ -10,9 +10,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
+from braid_client.answers.jobs import JobFigures, RunningTaskFigures, ShardFigures
 from dags.dataflow import GROUPS
 from engine.plan import Plan, Rated, Supply, Timed
-from manager.answers.jobs import JobFigures, RunningTaskFigures, ShardFigures
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, Observations
 from manager.planner import Supplied
 from merge import BATCH_SECONDS, Host, Instance, JobId, MeasuredCosts, RunningGraph

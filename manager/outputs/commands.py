@@ -13,9 +13,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from manager.answers.dataflows import OutputEvent
+from braid_client.answers.dataflows import OutputEvent
+from braid_client.client import Client
 from manager.cli import Id, Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
-from manager.client.client import Client
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at the events of a task."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import Select, func, select
 from sqlmodel import Session, col
 
+from braid_client.answers.base import Page
+from braid_client.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
+from braid_client.answers.overview import OperationKind
 from engine.plan import Feed
-from manager.answers.base import Page
-from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
-from manager.answers.overview import OperationKind
 from manager.kernel.state import CommittedState
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Trouble
 from manager.store.dead_letters import discard, groups_of, letters_of, replayed

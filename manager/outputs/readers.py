@@ -23,10 +23,10 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from braid_client.answers.dataflows import OutputEvent, OutputPlace, SampleAnswer
 from bridge import Message, NotConnected
 from bridge.transport.mqtt_client import MqttClient
 from engine.delivery.publisher import RUNS
-from manager.answers.dataflows import OutputEvent, OutputPlace, SampleAnswer
 from manager.problem import QuotaExceeded, StateNotReady
 
 

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from manager.answers.base import Page
-from manager.answers.dataflows import OutputEvent, SampleAnswer
-from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import OutputEvent, SampleAnswer
+from braid_client.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
 from manager.outputs.readers import OutputLook, OutputReader, Tail
 from manager.problem import Conflict, Forbidden, NotFound, QuotaExceeded, StateNotReady
 from manager.rest.dependencies import (

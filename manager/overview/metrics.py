@@ -19,12 +19,12 @@ from typing import NamedTuple
 from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from braid_client.answers.savings import WholeAnswer
 from bridge.spools.spool import SpoolState
 from bridge.transport.subscriptions import PassedOver
 from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
-from manager.answers.savings import WholeAnswer
 from manager.kernel.live_events import DELAY_BOUNDS, Delays, ReconcilerActivity
 from manager.machines.carriages import HostStanding
 from manager.observations.figures import figures_of, host_loads, shard_figures

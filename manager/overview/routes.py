@@ -12,8 +12,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
-from manager.answers.base import Page
-from manager.answers.overview import (
+from braid_client.answers.base import Page
+from braid_client.answers.overview import (
     OperationAnswer,
     OperationKind,
     OverviewAnswer,

@@ -10,13 +10,9 @@ from prometheus_client import Metric as Family
 from sqlalchemy import and_, func, or_, select
 from sqlmodel import col
 
-from bridge.transport.subscriptions import passed_over
-from dags import AnyTaskType
-from engine.job.lifecycle import JobState
-from engine.tasks import family_of
-from manager.answers.base import Page
-from manager.answers.dataflows import DataflowState
-from manager.answers.overview import (
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.overview import (
     JobsOverview,
     KindsAnswer,
     OperationAnswer,
@@ -25,7 +21,11 @@ from manager.answers.overview import (
     TaskTypeAnswer,
     TroubledJobAnswer,
 )
-from manager.answers.savings import WholeAnswer
+from braid_client.answers.savings import WholeAnswer
+from bridge.transport.subscriptions import passed_over
+from dags import AnyTaskType
+from engine.job.lifecycle import JobState
+from engine.tasks import family_of
 from manager.kernel.dataflow_life import CommittedDataflowLookup, find
 from manager.machines.carriages import HostStanding, standings
 from manager.observations.figures import figures_of

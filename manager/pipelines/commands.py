@@ -10,13 +10,14 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version as PackageVersion
 from rich.console import RenderableType
 
-from manager.answers.pipelines import (
+from braid_client.answers.pipelines import (
     FallbackAnswer,
     ModuleAnswer,
     PlanAnswer,
     ReplanForm,
     ReplanKind,
 )
+from braid_client.client import Client
 from manager.cli import (
     DryRun,
     File,
@@ -34,7 +35,6 @@ from manager.cli import (
     read_json,
     table,
 )
-from manager.client.client import Client
 from manager.reconfigurations.commands import Until, exit_unless_done, heading, wait_for
 from planning.constraint import ModuleShape
 from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned

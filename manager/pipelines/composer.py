@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
+from braid_client.answers.pipelines import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
 from dags import InvalidDocument, Problem
 from dags.json_text import object_naming
-from manager.answers.pipelines import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
 from manager.documents.canonical import modules_of, problems_of_documents
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
 from manager.kernel.registered_sources import Readable

@@ -13,13 +13,13 @@ from packaging.version import Version
 from sqlmodel import Session, col, func, select
 from sqlmodel.sql.expression import SelectOfScalar
 
+from braid_client.answers.base import Page
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
 from dags import InvalidDocument, Problem
 from dags.problems import pointer, quoted
 from engine.code.store import WheelStore
 from engine.code.wheel_file import UnfitWheel, read_wheel
-from manager.answers.base import Page
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.documents.canonical import is_vouched, visible_to
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
 from manager.store.tables import ModuleRow, TenantRow, WheelRow

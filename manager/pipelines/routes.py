@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import StringConstraints
 
-from manager.answers.base import Page
-from manager.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
+from braid_client.answers.base import Page
+from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
 from manager.problem import (
     Conflict,
     Forbidden,

@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import col, select
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import GivenUpModule, ReplanAnswer, ReplanForm, ReplanKind
+from braid_client.answers.tenants import Role
 from dags.problems import listed
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import GivenUpModule, ReplanAnswer, ReplanForm, ReplanKind
-from manager.answers.tenants import Role
 from manager.kernel.dataflow_rows import keeping
 from manager.kernel.draft import SERVICE
 from manager.kernel.registered_sources import Registered

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
+from braid_client.answers.reconfigurations import ReconfigurationForm
 from dags.json_text import read_form
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
-from manager.answers.reconfigurations import ReconfigurationForm
 from manager.documents.edited import compared
 from manager.kernel.dataflow_rows import keeping, running_dataflow, take_origin
 from manager.kernel.registered_sources import as_submitted

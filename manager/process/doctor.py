@@ -32,6 +32,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from braid_client.client import Client
+from braid_client.errors import NotDone, Refused, uses_proxies
 from bridge import broker_setup
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Mqtt
@@ -40,8 +42,6 @@ from dags.internet_addresses import unmapped
 from engine.code.cells import Cells, NoCells
 from engine.code.store import CodeStore, digest_of
 from engine.spark.programs import OLDEST_JAVA, NoJava, find_java, java_version
-from manager.client.client import Client
-from manager.client.errors import NotDone, Refused, uses_proxies
 from manager.settings import SECRET_SETTINGS, ClientSettings, Settings
 from manager.store.database import DatabaseDown
 

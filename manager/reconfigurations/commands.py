@@ -10,13 +10,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import RenderableType
 
-from manager.answers.reconfigurations import (
+from braid_client.answers.reconfigurations import (
     ChangedTaskAnswer,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationState,
     TaskPresence,
 )
+from braid_client.client import Client
 from manager.cli import (
     DryRun,
     Id,
@@ -33,7 +34,6 @@ from manager.cli import (
     table,
     waited,
 )
-from manager.client.client import Client
 from manager.exit_codes import ExitCode
 
 _GOING = frozenset({ReconfigurationState.WAITING, ReconfigurationState.PREPARING, ReconfigurationState.SWITCHING})

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from manager.answers.base import Page
-from manager.answers.pipelines import ReplanAnswer, ReplanForm
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from braid_client.answers.base import Page
+from braid_client.answers.pipelines import ReplanAnswer, ReplanForm
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.problem import (
     Conflict,
     Forbidden,

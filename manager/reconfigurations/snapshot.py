@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from rpds import HashTrieMap
 
+from braid_client.answers.dataflows import Start
 from dags import Catalogue, State, fits
-from manager.answers.dataflows import Start
 from manager.documents.canonical import canonical, published_in, runs_already
 from manager.documents.edited import compared, patched
 from manager.documents.preview import check_loops, confined

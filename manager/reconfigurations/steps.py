@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 
 from sqlmodel import Session
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
 from dags import StateFate
 from engine.plan import Plan, Port, Switch
-from manager.answers.overview import OperationKind
-from manager.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
 from manager.kernel.committer import OpenChange
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import Draft, write_down, write_plans

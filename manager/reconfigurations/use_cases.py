@@ -9,16 +9,16 @@ from functools import partial
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from dags import Problem
-from dags.problems import pointer
-from manager.answers.base import Page
-from manager.answers.reconfigurations import (
+from braid_client.answers.base import Page
+from braid_client.answers.reconfigurations import (
     QueueAnswer,
     ReconfigurationAnswer,
     ReconfigurationForm,
     ReconfigurationScope,
     ReconfigurationState,
 )
+from dags import Problem
+from dags.problems import pointer
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, request_key

@@ -19,10 +19,10 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
+from braid_client.answers.sources import SourceForm
 from dags import Document
 from engine.log_lines import named
 from manager.adaptation import routes as adaptation
-from manager.answers.sources import SourceForm
 from manager.dataflows import routes as dataflows
 from manager.jobs import routes as jobs
 from manager.kernel.live_events import LiveEvents

@@ -27,11 +27,11 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from pydantic import BaseModel, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
+from braid_client.answers.base import TenantName
 from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.message_formats import MEDIA_TYPES
 from dags.problems import listed, pointer, quoted, suggestion
 from engine.code.wheel_file import MOST_WHEEL_BYTES
-from manager.answers.base import TenantName
 from manager.problem import (
     DatabaseAway,
     FieldError,

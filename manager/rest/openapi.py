@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from manager.answers.base import ProblemAnswer
+from braid_client.answers.base import ProblemAnswer
 from manager.problem import (
     DatabaseAway,
     ForeignPage,

@@ -20,10 +20,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from braid_client.answers.base import FieldProblem, ProblemAnswer
 from dags.json_text import describe_error
 from dags.problems import pointer
 from engine.log_lines import about, named, note
-from manager.answers.base import FieldProblem, ProblemAnswer
 from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFound, Trouble, Unauthenticated, Unexpected
 from manager.rest.metrics import RequestCounts
 

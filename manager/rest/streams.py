@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
-from manager.answers.overview import EventAnswer
+from braid_client.answers.overview import EventAnswer
 from manager.kernel.live_events import LiveEvents
 from manager.rest.dependencies import StillLetIn, TheCaller
 from manager.rest.examples import example
@@ -71,7 +71,7 @@ class EventFeed:
 def may_see(caller: Caller, event: EventAnswer) -> bool:
     """True if a caller may see an event: its own operations and dataflows, or anything for an operator.
 
-    >>> from manager.answers.tenants import Role
+    >>> from braid_client.answers.tenants import Role
     >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
     >>> events = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
     >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=about)) for kind, about in events.items()]

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
 
-from manager.answers.savings import BillAmount, BillLine, BillWhole
+from braid_client.answers.savings import BillAmount, BillLine, BillWhole
 from manager.savings.ledger import HOUR, Interval
 from manager.savings.settlement import MeteredShare, Whole, cap_amount, core_hours, money, rate
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from manager.answers.savings import (
+from braid_client.answers.savings import (
     BillAnswer,
     BillLine,
     CpuAnswer,
@@ -20,8 +20,8 @@ from manager.answers.savings import (
     ShareAnswer,
     as_csv,
 )
+from braid_client.client import Client
 from manager.cli import Shown, WrongUsage, client_command, lines, moment, number, table
-from manager.client.client import Client
 
 TIME_FORMAT = "such as 2026-03-01T12:00, by default in this machine's time zone."
 

@@ -16,7 +16,7 @@ from sqlalchemy import Column, ColumnElement, delete, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from sqlmodel import Session
 
-from manager.answers.savings import CpuAnswer, EstimateAnswer, PointAnswer, SavedAnswer, ShareAnswer, WholeAnswer
+from braid_client.answers.savings import CpuAnswer, EstimateAnswer, PointAnswer, SavedAnswer, ShareAnswer, WholeAnswer
 from manager.savings.counters import CPU_PARTS, SECOND
 from manager.savings.settlement import CpuEstimate, MeteredShare, SavedCpu, Settlement, Whole, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of

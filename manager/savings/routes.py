@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from braid_client.answers.base import TenantName
+from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer, as_csv
 from dags.problems import pointer, quoted
-from manager.answers.base import TenantName
-from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer, as_csv
 from manager.problem import FieldError, InvalidRequest, NotFound
 from manager.rest.dependencies import OnlyOfDataflow, Text, TheCaller, TheService
 from manager.rest.examples import example

@@ -13,9 +13,9 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlmodel import Session
 
+from braid_client.answers.dataflows import Saving
+from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
 from dags import Dataflow
-from manager.answers.dataflows import Saving
-from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
 from manager.problem import NotFound, invalid
 from manager.savings import ledger
 from manager.savings.bill import LONGEST_BILL, Bill, period

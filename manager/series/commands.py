@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from manager.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.series import HistoryAnswer, HistoryRange
+from braid_client.client import Client
 from manager.cli import Id, Shown, client_command, lines, moment, number, table
-from manager.client.client import Client
 from manager.savings.commands import TIME_FORMAT, time_in
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from manager.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.series import HistoryAnswer, HistoryRange
 from manager.problem import NotFound
 from manager.rest.dependencies import Text, TheCaller, TheDataflow, TheService
 from manager.rest.openapi import documented

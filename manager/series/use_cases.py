@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from manager.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.series import HistoryAnswer, HistoryRange
 from manager.problem import invalid
 from manager.series.figures import SeriesFigures
 from manager.series.resolutions import read_steps, window

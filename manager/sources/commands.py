@@ -9,8 +9,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from dags import Visibility
-from manager.answers.sources import (
+from braid_client.answers.sources import (
     LinkAnswer,
     NewWebhookAnswer,
     ProposalForm,
@@ -21,6 +20,8 @@ from manager.answers.sources import (
     WebhookRotationForm,
     WebhookScheme,
 )
+from braid_client.client import Client
+from dags import Visibility
 from manager.cli import (
     File,
     Shown,
@@ -38,7 +39,6 @@ from manager.cli import (
     read_json,
     table,
 )
-from manager.client.client import Client
 
 app = group(help="List, show, propose and register sources, set their visibility, revoke them.")
 Name = Annotated[str, typer.Argument(help="The name of a source.")]

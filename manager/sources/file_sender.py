@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from manager.answers.base import FieldProblem
+from braid_client.answers.base import FieldProblem
+from braid_client.client import Client
+from braid_client.errors import NotDone, Refused
+from braid_client.sources import ONE_TIME_PREFIX
 from manager.cli import Shown, WrongUsage, client_command, complain
-from manager.client.client import Client
-from manager.client.errors import NotDone, Refused
-from manager.client.sources import ONE_TIME_PREFIX
 from manager.sources.event_files import (
     TYPED,
     EventChunk,

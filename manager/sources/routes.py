@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from dags.message_formats import MEDIA_TYPES
-from manager.answers.base import Page
-from manager.answers.sources import (
+from braid_client.answers.base import Page
+from braid_client.answers.sources import (
     DeliveredAnswer,
     NewWebhookAnswer,
     ProducerAnswer,
@@ -25,6 +24,7 @@ from manager.answers.sources import (
     WebhookForm,
     WebhookRotationForm,
 )
+from dags.message_formats import MEDIA_TYPES
 from manager.problem import (
     Conflict,
     Forbidden,

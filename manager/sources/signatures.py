@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from manager.answers.sources import WebhookForm, WebhookScheme
+from braid_client.answers.sources import WebhookForm, WebhookScheme
 
 TOLERANCE = 300.0
 """The most seconds between the time that was signed and now."""

@@ -11,19 +11,10 @@ from datetime import datetime
 from sqlalchemy import delete, func, select
 from sqlmodel import Session, col
 
-from bridge.formats.decoders import decoder
-from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
-from bridge.intake import ONE_TIME_PRODUCER
-from bridge.output_topics import own_filter
-from dags import Kind, Schema, fields_in
-from dags.connectors import Connector, MessageConnector, MqttConnector
-from dags.message_formats import MessageFormat, UnusableFormat
-from dags.source_topics import overlap, source_topic
-from engine.plan import unfit
-from manager.answers.base import Page
-from manager.answers.dataflows import DataflowState
-from manager.answers.overview import OperationKind
-from manager.answers.sources import (
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import (
     Connection,
     DependentAnswer,
     ProducerAnswer,
@@ -42,6 +33,15 @@ from manager.answers.sources import (
     UndecidedAnswer,
     VisibilityForm,
 )
+from bridge.formats.decoders import decoder
+from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
+from bridge.intake import ONE_TIME_PRODUCER
+from bridge.output_topics import own_filter
+from dags import Kind, Schema, fields_in
+from dags.connectors import Connector, MessageConnector, MqttConnector
+from dags.message_formats import MessageFormat, UnusableFormat
+from dags.source_topics import overlap, source_topic
+from engine.plan import unfit
 from manager.documents.canonical import publishing
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_life import find, needs_of

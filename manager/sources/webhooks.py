@@ -20,10 +20,8 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select
 from sqlmodel import Session, col
 
-from bridge.intake import ONE_TIME_PRODUCER
-from engine.outside import NoSecret, Vault
-from manager.answers.overview import OperationKind
-from manager.answers.sources import (
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import (
     DeliveredAnswer,
     NewWebhookAnswer,
     WebhookAnswer,
@@ -31,7 +29,9 @@ from manager.answers.sources import (
     WebhookRotationForm,
     WebhookScheme,
 )
-from manager.answers.tenants import Role
+from braid_client.answers.tenants import Role
+from bridge.intake import ONE_TIME_PRODUCER
+from engine.outside import NoSecret, Vault
 from manager.problem import Conflict, NotFound, StateNotReady, Unauthenticated, invalid
 from manager.sources.signatures import SCHEMES, accepted_delivery
 from manager.sources.use_cases import SourceEvents, forget_webhook, owned_source

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantAnswer, TenantForm
+from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantAnswer, TenantForm
+from braid_client.client import Client
+from braid_client.errors import Refused
 from manager.cli import (
     Shown,
     Tenant,
@@ -21,8 +23,6 @@ from manager.cli import (
     table,
     with_options,
 )
-from manager.client.client import Client
-from manager.client.errors import Refused
 
 tenants_app = group(
     help="List tenants, admit them, set their quotas and what they may publish, make broker credentials."

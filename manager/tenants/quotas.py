@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Integer, Row, String, bindparam, func, select
 from sqlmodel import Session, col
 
-from manager.answers.dataflows import Start
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import Quota, QuotaUse
+from braid_client.answers.dataflows import Start
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import Quota, QuotaUse
 from manager.problem import NotFound, QuotaExceeded
 from manager.store.tables import DataflowRow, KeyRow, ModuleRow, OperationRow, SourceRow, TenantRow, WheelRow, table_of
 

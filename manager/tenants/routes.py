@@ -8,8 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from manager.answers.base import Page, SecretName
-from manager.answers.tenants import (
+from braid_client.answers.base import Page, SecretName
+from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
     KeyAnswer,

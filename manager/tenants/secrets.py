@@ -4,11 +4,11 @@ from pathlib import Path
 
 from sqlmodel import Session, col, select
 
+from braid_client.answers.base import Page
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import SecretAnswer, SecretForm
 from engine.code.store import Voucher, VoucherFile
 from engine.outside import Vault
-from manager.answers.base import Page
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import SecretAnswer, SecretForm
 from manager.problem import NotFound, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import ModuleRow

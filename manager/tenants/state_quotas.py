@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import bindparam, select
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE, write_operation, write_plans
 from manager.kernel.state import CommittedState

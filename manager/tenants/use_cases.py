@@ -14,14 +14,9 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, func, select
 from sqlmodel import Session, col
 
-from bridge.embedded import hashed
-from bridge.formats.sparkplug_decoder import command_filters
-from bridge.output_topics import node_topic, own_filter
-from dags.outputs import OutputSettings, SparkplugOutput
-from dags.source_topics import source_topic
-from manager.answers.base import Page
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import (
+from braid_client.answers.base import Page
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
     KeyAnswer,
@@ -33,6 +28,11 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
+from bridge.embedded import hashed
+from bridge.formats.sparkplug_decoder import command_filters
+from bridge.output_topics import node_topic, own_filter
+from dags.outputs import OutputSettings, SparkplugOutput
+from dags.source_topics import source_topic
 from manager.kernel.draft import OPERATOR
 from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from manager.answers.trials import MOST_TRIED, TrialAnswer, TriedEvents, TriedTask
+from braid_client.answers.trials import MOST_TRIED, TrialAnswer, TriedEvents, TriedTask
+from braid_client.client import Client
 from manager.cli import File, Shown, Tenant, WrongUsage, client_command, lines, read_file, table
-from manager.client.client import Client
 
 _SHOWN = 3
 """The events of a port that a table shows."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from braid_client.answers.trials import TriedEvents, TriedRejection, TriedTask
 from dags import Dataflow, Effect, Input, State, Task, fields_in
 from dags.problems import listed, problem_at, quoted
 from engine.behaviour import place_of
@@ -18,7 +19,6 @@ from engine.plan import Edge, Forward, Ingress, Limits, Plan, Port, Slot, declar
 from engine.records.job_folder import spool_folder
 from engine.tasks.code import CODE_TYPES
 from engine.tasks.compute import OUTPUT
-from manager.answers.trials import TriedEvents, TriedRejection, TriedTask
 from manager.kernel.registered_sources import Registered, full_name
 from manager.problem import FieldError, InvalidRequest
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from manager.answers.trials import TrialAnswer, TrialForm
+from braid_client.answers.trials import TrialAnswer, TrialForm
 from manager.problem import InvalidDataflow, NotFound, QuotaExceeded, StateNotReady
 from manager.rest.dependencies import ForTenant, TheCaller, TheService, document
 from manager.rest.openapi import documented

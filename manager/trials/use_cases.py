@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 
+from braid_client.answers.base import FieldProblem
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.trials import MOST_TRIED, MOST_TRIED_SOURCES, TrialAnswer
 from dags import InvalidDocument, Outline, outline
 from dags.problems import pointer
 from engine.behaviour import installed_behaviours
-from manager.answers.base import FieldProblem
-from manager.answers.overview import OperationKind
-from manager.answers.trials import MOST_TRIED, MOST_TRIED_SOURCES, TrialAnswer
 from manager.dataflows.use_cases import Dataflows
 from manager.kernel.registered_sources import Readable, Registered
 from manager.problem import FieldError, InvalidDataflow, StateNotReady, TooLarge, Trouble, invalid

@@ -22,7 +22,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from manager.answers.tenants import KeyForm, TenantForm
+from braid_client.answers.tenants import KeyForm, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import make_app
 from manager.service import Service, service_of

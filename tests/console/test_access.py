@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from manager.answers.tenants import Quota
+from braid_client.answers.tenants import Quota
 from manager.problem import Unauthenticated
 from manager.use_case import Paging
 from tests.console.conftest import ConsoleService, PageFor

@@ -12,8 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from adaptation.document_reader import read_dynamic
 from adaptation.flow import TaskMeasure
 from adaptation.guards import MetricKey
+from braid_client.answers.overview import OperationKind
 from manager.adaptation.measurement import FlowMeasured, adapted_dataflow, adapted_row
-from manager.answers.overview import OperationKind
 from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import write_down
 from tests.console.conftest import ConsoleService, PageFor

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.tenants import Role
 from engine.delivery.publisher import LeftOutSoFar
-from manager.answers.dataflows import Stop
-from manager.answers.tenants import Role
 from manager.observations.reports import JobSeen, Measured
 from manager.outputs.readers import OutputWatcher
 from manager.rest import examples

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from manager.answers.tenants import Role
+from braid_client.answers.tenants import Role
 from manager.rest import examples
 from manager.use_case import Caller
 from tests.console.conftest import ConsoleService, PageFor

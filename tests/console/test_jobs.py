@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.answers.jobs import ImageForm
+from braid_client.answers.jobs import ImageForm
 from manager.machines.admission import Admission
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
 from merge import JobId

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.answers.dataflows import Stop
-from manager.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm
 from manager.kernel.transitions import TransitionEvent
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.contents import at_work

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 from sqlmodel import Session
 
-from manager.answers.overview import OperationAnswer, OperationKind
+from braid_client.answers.overview import OperationAnswer, OperationKind
 from manager.store.tables import OperationRow
 from tests.console.conftest import ConsoleService, PageFor
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.tenants import Role
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.tenants import Role
 from manager.kernel.transitions import TransitionEvent
 from manager.rest import examples
 from manager.use_case import Caller, Paging

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from sqlalchemy import text
 
-from manager.answers.tenants import KeyForm
+from braid_client.answers.tenants import KeyForm
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
 from manager.rest import examples
 from manager.use_case import Paging

@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from manager.use_case import Paging
 from tests.console.composing import task
 from tests.console.conftest import ConsoleService, PageFor

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import KeyForm
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.sources import SourceForm
+from braid_client.answers.tenants import KeyForm
 from tests.console.composing import canvas, connect, drag, middle, port, ready, searched, task
 from tests.console.conftest import pages_of
 from tests.console.test_composer import README

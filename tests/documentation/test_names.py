@@ -14,7 +14,7 @@ from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT, Page, every_page, page
 
 PAGES = pytest.mark.parametrize("shown", every_page(), ids=str)
-PACKAGES = "adaptation|bridge|dags|engine|manager|merge|planning|provisioning|tests|workloads"
+PACKAGES = "adaptation|braid_client|bridge|dags|engine|manager|merge|planning|provisioning|tests|workloads"
 
 
 @PAGES

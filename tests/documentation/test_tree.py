@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "adaptation",
+    "braid_client",
     "bridge",
     "dags",
     "engine",

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.client import Client
+from braid_client.errors import NotDone, Refused, Unreachable
 from bridge import Message, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from manager.answers.dataflows import DataflowState
-from manager.client.client import Client
-from manager.client.errors import NotDone, Refused, Unreachable
 from tests.integration.machine_process import MachineProcess, MachineWays
 from tests.integration.serving import Served, counting, street
 from workloads.service import free_port

@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, SubmitAnswer
-from manager.client.errors import Refused
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.errors import Refused
 from manager.moves.watcher import WATCHER_PERIOD, Watcher
 from manager.process.manager import Manager, _Word
 from manager.settings import Placement, Settings

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from manager.answers.sources import SourceForm
+from braid_client.answers.sources import SourceForm
 from tests.integration.serving import street
 from tests.serialisability import History, Processed
 

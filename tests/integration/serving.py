@@ -17,14 +17,14 @@ import httpx
 import psutil
 import pytest
 
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.answers.sources import SourceForm
+from braid_client.answers.tenants import KeyForm, TenantForm
+from braid_client.client import Client
+from braid_client.errors import NotDone
 from bridge import Message, broker_setup, topics
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from manager.answers.dataflows import DataflowState, SubmitAnswer
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import KeyForm, TenantForm
-from manager.client.client import Client
-from manager.client.errors import NotDone
 from manager.process.keeper_process import read_record
 from manager.settings import read_key
 from workloads.service import free_port

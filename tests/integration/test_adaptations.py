@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
+from braid_client.answers.dataflows import DataflowState
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street
 

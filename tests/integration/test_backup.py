@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.client import Client
 from bridge import topics
-from manager.answers.dataflows import DataflowState, SubmitAnswer
 from manager.backup import back_up, restore
-from manager.client.client import Client
 from manager.store.database import sqlite_url
 from tests.integration.hosting import QUICK, counted, numbers
 from tests.integration.serving import Served, counting, passing, street

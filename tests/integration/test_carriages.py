@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.overview import OperationKind
 from bridge import topics
-from manager.answers.overview import OperationKind
 from tests.integration.serving import Served
 
 pytestmark = pytest.mark.full

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
+from braid_client.answers.tenants import BrokerCredentials
 from bridge import Message, Receiver, ReceiverThread, Spool, SpoolFeed, SystemClock, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.messages import UNACKNOWLEDGED
@@ -31,7 +32,6 @@ from engine.host import reception
 from engine.host.application import HostConnection, SparkHost
 from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
-from manager.answers.tenants import BrokerCredentials
 from manager.observations.listener import Listener
 from manager.outputs.parked_letters import DeadLetterParking
 from manager.outputs.readers import OutputWatcher

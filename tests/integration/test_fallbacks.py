@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.reconfigurations import ReconfigurationState
-from manager.answers.tenants import PublishingForm
-from manager.client.requests import set_publishing
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.reconfigurations import ReconfigurationState
+from braid_client.answers.tenants import PublishingForm
+from braid_client.requests import set_publishing
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.jobs import ImageForm
-from manager.client.errors import Refused
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.jobs import ImageForm
+from braid_client.errors import Refused
 from tests.integration.machines import ManyMachines
 from tests.integration.serving import counting, street
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, SubmitAnswer
-from manager.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
-from manager.answers.reconfigurations import ReconfigurationForm, TaskPresence
-from manager.client.client import Client
-from manager.client.errors import Refused
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
+from braid_client.answers.reconfigurations import ReconfigurationForm, TaskPresence
+from braid_client.client import Client
+from braid_client.errors import Refused
 from planning.problem import Criterion
 from tests.integration.hosting import QUICK, numbers
 from tests.integration.serving import Served, street

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.client import Client
 from engine.outside import REACHABLE
-from manager.answers.dataflows import DataflowState
-from manager.client.client import Client
 from tests.integration.serving import Served, serving, street
 from tests.kafka_brokers import KafkaBrokers, mock_cluster
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
 from engine.trial import try_out
-from manager.answers.dataflows import DataflowState, SubmitAnswer
 from merge import Instance
 from tests.integration.hosting import counted, numbers
 from tests.integration.moving import Scattered, Within, scatter

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.tenants import KeyForm
 from bridge.broker import start_broker
-from manager.answers.tenants import KeyForm
 from tests import needs
 from tests.integration.machines import ManyMachines, counted_on
 from tests.integration.serving import Served

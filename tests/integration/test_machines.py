@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from tests.integration.machines import Counted, ManyMachines, counted_on
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.errors import NotDone
 from bridge import topics
-from manager.answers.dataflows import DataflowState
-from manager.client.errors import NotDone
 from tests.integration.serving import BRAID, Served, counting, runs, street
 
 pytestmark = pytest.mark.full

@@ -13,10 +13,10 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.requests import make_credentials
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient
-from manager.answers.dataflows import DataflowState
-from manager.client.requests import make_credentials
 from tests.brokers import KINDS
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BOUND, Served, counting, serving, street

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.sources import SourceForm
+from braid_client.answers.tenants import SecretForm
+from braid_client.client import Client
 from engine.outside import REACHABLE
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import SecretForm
-from manager.client.client import Client
 from tests.bridge.connectors.outside_brokers import PASSWORD, USER, Mosquitto, connections, mosquitto, numbered, publish
 from tests.integration.serving import Served, passing, serving
 from tests.integration.test_sending import Listener

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.peers.node_red import installed_node_red, node_red_settings
 from benchmarks.peers.processes import asked_process
+from braid_client.answers.dataflows import DataflowState
 from bridge.formats.sparkplug_decoder import rebirth_request
 from bridge.formats.sparkplug_messages import Payload
 from bridge.transport.address import Address
-from manager.answers.dataflows import DataflowState
 from tests.documentation.pages import page
 from tests.integration.serving import BOUND, Served, serving
 from tests.integration.test_output_formats import Reader

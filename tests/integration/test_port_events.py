@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.trials import SeenEvents, TaskEvents
-from manager.client.client import Client
-from manager.client.errors import Refused
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.trials import SeenEvents, TaskEvents
+from braid_client.client import Client
+from braid_client.errors import Refused
 from tests.integration.hosting import QUICK, numbers
 from tests.integration.serving import Served, counting, passing, serving, street
 

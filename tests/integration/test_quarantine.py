@@ -6,7 +6,7 @@ from itertools import count
 import psutil
 import pytest
 
-from manager.answers.dataflows import DataflowState
+from braid_client.answers.dataflows import DataflowState
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, Stop
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.client.client import Client
-from manager.client.errors import NotDone
+from braid_client.answers.dataflows import DataflowState, Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from braid_client.client import Client
+from braid_client.errors import NotDone
 from tests.integration.hosting import QUICK
 from tests.integration.random_dags import (
     COUNTED,

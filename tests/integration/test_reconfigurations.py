@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, SubmitAnswer
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.client.client import Client
-from manager.client.errors import NotDone
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from braid_client.client import Client
+from braid_client.errors import NotDone
 from merge import BATCH_SECONDS
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, street

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.sources import ReceivedAnswer
+from braid_client.client import Client
 from bridge.broker import BrokerKind, start_broker
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import ReceivedAnswer
-from manager.client.client import Client
 from tests.brokers import KINDS
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import Served, counting, serving, street

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.sources import SourceForm
 from bridge import Message
 from bridge.broker import Broker, start_broker
 from bridge.machine import BackOff
@@ -18,8 +20,6 @@ from bridge.transport.mqtt_client import MqttClient
 from dags import Catalogue
 from engine.job.lifecycle import JobState
 from engine.tasks import TYPES
-from manager.answers.dataflows import Stop
-from manager.answers.sources import SourceForm
 from manager.observations.reports import JobSeen
 from manager.observations.sight import JobSight, Sight
 from manager.outputs import retained

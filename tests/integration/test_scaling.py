@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from tests.documentation.pages import ROOT, Page
 from tests.integration.clusters import SPARK, cluster_in
 from tests.integration.machines import Counted, ManyMachines

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
 from bridge.broker import start_broker
-from manager.answers.dataflows import DataflowState
 from tests.integration.serving import Served, counting, street
 from tests.integration.test_sending import CHUNK, Listener, sent
 from workloads.service import free_port

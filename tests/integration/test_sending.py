@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, OutputEvent
-from manager.answers.sources import ProposalAnswer, ProposalForm
-from manager.client.client import Client
-from manager.client.errors import NotDone, Refused, Unreachable
+from braid_client.answers.dataflows import DataflowState, OutputEvent
+from braid_client.answers.sources import ProposalAnswer, ProposalForm
+from braid_client.client import Client
+from braid_client.errors import NotDone, Refused, Unreachable
 from tests.integration.serving import BOUND, BRAID, Served, counting, passing, serving, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]

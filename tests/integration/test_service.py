@@ -7,16 +7,16 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from braid_client.answers.dataflows import DataflowState, Start, Stop
+from braid_client.answers.dead_letters import Replayed
+from braid_client.answers.jobs import JobAnswer
+from braid_client.answers.pipelines import ReplanForm, ReplanKind
+from braid_client.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.sources import SchemaForm
+from braid_client.answers.tenants import PublishingForm
+from braid_client.errors import Refused
+from braid_client.requests import set_publishing
 from bridge import topics
-from manager.answers.dataflows import DataflowState, Start, Stop
-from manager.answers.dead_letters import Replayed
-from manager.answers.jobs import JobAnswer
-from manager.answers.pipelines import ReplanForm, ReplanKind
-from manager.answers.series import HistoryAnswer, HistoryRange
-from manager.answers.sources import SchemaForm
-from manager.answers.tenants import PublishingForm
-from manager.client.errors import Refused
-from manager.client.requests import set_publishing
 from merge import Basis
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, serving, street

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
+from braid_client.answers.dataflows import DataflowState
 from tests.integration.hosting import QUICK, counted, numbers
 from tests.integration.serving import Served, counting, passing, serving, street
 

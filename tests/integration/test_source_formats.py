@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.client.client import Client
+from braid_client.answers.dataflows import DataflowState
+from braid_client.client import Client
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street
 

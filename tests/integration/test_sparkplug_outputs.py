@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.errors import Refused
+from braid_client.requests import make_credentials
 from bridge.formats.sparkplug_decoder import SparkplugDecoder, rebirth_request
 from bridge.formats.sparkplug_messages import Payload
 from bridge.messages import Message
@@ -15,9 +18,6 @@ from bridge.transport.address import Address
 from dags import Kind, Schema
 from dags.message_formats import SparkplugMessages
 from dags.outputs import OutputSettings
-from manager.answers.dataflows import DataflowState
-from manager.client.errors import Refused
-from manager.client.requests import make_credentials
 from tests.integration.hosting import counted, hosting_in, job, numbers, raw, slot
 from tests.integration.serving import Served, serving, street
 from tests.integration.test_output_formats import Reader, delivered_as

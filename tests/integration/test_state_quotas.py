@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.tenants import Quota
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.tenants import Quota
 from tests.integration.serving import Served, counting, serving, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.sources import SourceForm
 from bridge import Spool, SpoolFeed, SystemClock, Unread, read, source_topics, topics, unpacked
 from bridge.broker import BrokerKind, start_broker
 from bridge.transport.address import Address
 from dags import Kind, Schema
 from dags.source_topics import source_topic
 from engine.host.reception import Receptions
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import SourceForm
 from tests.brokers import KINDS
 from tests.integration.hosting import delivery, hosting_in, job, raw, slot
 from tests.integration.serving import Served, serving

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from manager.answers.dataflows import DataflowState
-from manager.answers.sources import NewWebhookAnswer, WebhookForm, WebhookScheme
-from manager.answers.tenants import SecretForm
+from braid_client.answers.dataflows import DataflowState
+from braid_client.answers.sources import NewWebhookAnswer, WebhookForm, WebhookScheme
+from braid_client.answers.tenants import SecretForm
 from manager.sources.signatures import accepted_delivery
 from tests.integration.hosting import numbers
 from tests.integration.serving import Served, serving, street

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowState, Stop, SubmitAnswer
+from braid_client.answers.tenants import TenantForm
+from braid_client.client import Client
 from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
 from engine.job.lifecycle import JobState
 from engine.plan_messages import CutRequest, written_cut
-from manager.answers.dataflows import DataflowState, Stop, SubmitAnswer
-from manager.answers.tenants import TenantForm
-from manager.client.client import Client
 from tests.integration.serving import Served
 from workloads.replay.plan import document_in, source_form
 from workloads.riotbench.datasets import DATA_SETS

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
+from braid_client import Client
 from manager import cli
-from manager.client import Client
 from manager.command import app
 from manager.settings import ClientSettings, Settings
-from tests.manager.client.scripted_service import KEY, URL, Service
+from tests.braid_client.scripted_service import KEY, URL, Service
 
 
 class Braid:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from braid_client.answers.base import Page
+from braid_client.answers.sources import SourceForm
+from braid_client.answers.tenants import Quota, Role, TenantForm
 from dags import Catalogue, Kind, Visibility
-from manager.answers.base import Page
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import Quota, Role, TenantForm
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.kernel.committer import Committer

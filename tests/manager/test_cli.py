@@ -21,9 +21,9 @@ from manager import command
 from manager.command import COMMANDS, Command, app, loaded, summary
 from manager.exit_codes import ExitCode
 from manager.settings import SECRET_SETTINGS, ClientSettings, Settings
+from tests.braid_client.scripted_service import ok, page, refusal
 from tests.documentation.pages import page as documented
 from tests.manager.braid_runner import Braid
-from tests.manager.client.scripted_service import ok, page, refusal
 from workloads.service import free_port
 
 
@@ -133,7 +133,7 @@ def test_client_commands_do_not_import_the_service(words: str) -> None:
 
 def test_help_does_not_import_the_client() -> None:
     """It needs the command line alone."""
-    assert {"manager.client", "httpx", "pydantic", "dags"} & imported("--help") == set()
+    assert {"braid_client", "httpx", "pydantic", "dags"} & imported("--help") == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -16,8 +16,7 @@ from manager.exit_codes import ExitCode
 from manager.machines import commands as machine_commands
 from manager.outputs import commands as output_commands
 from manager.rest import examples
-from tests.manager.braid_runner import Braid
-from tests.manager.client.samples import (
+from tests.braid_client.samples import (
     AT,
     CREDENTIALS,
     DATAFLOW,
@@ -47,7 +46,8 @@ from tests.manager.client.samples import (
     WEBHOOK,
     WHEEL,
 )
-from tests.manager.client.scripted_service import KEY, event, lines, ok, page, refusal
+from tests.braid_client.scripted_service import KEY, event, lines, ok, page, refusal
+from tests.manager.braid_runner import Braid
 
 DOCUMENT = '{"name": "x"}'
 TENANTS, ADMITTED = page(TENANT), ok(TENANT)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.overview import EventAnswer, OperationKind
+from braid_client.answers.tenants import Role, TenantForm
 from bridge import topics
 from engine import installed_catalogue
 from engine.plan import Feed, Plan
 from engine.plan_messages import EndsQuestion, read_plan, read_question
-from manager.answers.overview import EventAnswer, OperationKind
-from manager.answers.tenants import Role, TenantForm
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.jobs.changes import JobChanges

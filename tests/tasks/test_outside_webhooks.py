@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from braid_client.answers.sources import WebhookForm
 from bridge.machine import BackOff
 from dags import Kind
 from engine.behaviour import Unwatched, task_cpu_ns
@@ -33,7 +34,6 @@ from engine.kernel.batch import BatchTime, run_batch
 from engine.offset import Offset
 from engine.outside import HostOutside
 from engine.tasks.outside import WebhookConfig
-from manager.answers.sources import WebhookForm
 from manager.sources.signatures import accepted_delivery
 from tests.engine.kernels import arrived, dead, events, left
 from tests.tasks.receivers import Answer, Got, Receiving, Reply, receiving, well

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.answers.savings import SavingsAnswer
+from braid_client.answers.savings import SavingsAnswer
 from manager.cli import AsJson, Shown
 from workloads.commands.replay import end_run
 from workloads.demo import (

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from braid_client.answers.sources import ReplayConnection, SourceForm, TopicConnection
 from dags import Visibility
-from manager.answers.sources import ReplayConnection, SourceForm, TopicConnection
 from workloads.traces import Action, Mode, Trace, Way
 from workloads.workload import Document, Workload, WorkloadSource
 

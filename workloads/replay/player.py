@@ -18,14 +18,14 @@ from statistics import median
 
 import psutil
 
+from braid_client import Client, Refused
+from braid_client.answers.dataflows import DataflowState, SubmitAnswer
+from braid_client.answers.jobs import JobAnswer
+from braid_client.answers.savings import SavingsAnswer
+from braid_client.answers.tenants import Quota, TenantForm
 from engine import installed_catalogue
 from engine.host.cpu_meter import DRIVER, JVM, WORKER, Tree, look, part_below, spent_between
 from engine.job.lifecycle import JobState
-from manager.answers.dataflows import DataflowState, SubmitAnswer
-from manager.answers.jobs import JobAnswer
-from manager.answers.savings import SavingsAnswer
-from manager.answers.tenants import Quota, TenantForm
-from manager.client import Client, Refused
 from manager.savings.counters import BROKER
 from merge import counted
 from workloads.replay.plan import AssignedWorkload, Pacing, source_form, submitted, tenant_names

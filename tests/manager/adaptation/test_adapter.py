@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.adaptations import AdaptationAnswer
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.reconfigurations import ReconfigurationForm
 from bridge import Message
 from engine.tasks.filters import GATE
 from manager.adaptation.adapter import Adapter, DomainEventLine
-from manager.answers.adaptations import AdaptationAnswer
-from manager.answers.dataflows import Stop
-from manager.answers.overview import OperationKind
-from manager.answers.reconfigurations import ReconfigurationForm
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from braid_client.answers.overview import OperationKind
 from bridge import Spool, SpoolIndex, commit, consumers
 from bridge.intake import Expected
 from bridge.spools.log import Mark, read_mark
@@ -28,7 +29,6 @@ from engine.records.files import Header
 from engine.records.job_folder import KeptCut, job_folder, spool_folder
 from engine.records.store import RecordStore
 from manager import store
-from manager.answers.overview import OperationKind
 from manager.backup import BackupRefused, back_up, restoration, restore
 from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive

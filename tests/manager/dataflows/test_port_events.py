@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import TypeAdapter
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import VisibilityForm
+from braid_client.answers.trials import SeenEvents
 from bridge import topics
 from dags import Visibility
 from engine.port_events import LookRequest, SeenEvent, SeenInstance, SeenPort, read_look
-from manager.answers.dataflows import Stop
-from manager.answers.overview import OperationKind
-from manager.answers.sources import VisibilityForm
-from manager.answers.trials import SeenEvents
 from manager.observations.looks import LOOK_SECONDS, MOST_LOOKED_AT, LookedAt, TaskLooks
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, QuotaExceeded, StateNotReady

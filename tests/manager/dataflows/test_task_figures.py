@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import Stop, TaskFiguresAnswer, TaskState
+from braid_client.answers.dataflows import Stop, TaskFiguresAnswer, TaskState
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import NotFound
 from tests.manager.managers import ANN, BOB, EVE, OPERATOR, Manager, leading

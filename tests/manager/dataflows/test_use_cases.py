@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import DataflowState, Stop
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import VisibilityForm
 from dags import Config, Namespace, State, TaskType, Visibility
 from engine.delivery.publisher import LeftOutSoFar
-from manager.answers.dataflows import DataflowState, Stop
-from manager.answers.overview import OperationKind
-from manager.answers.sources import VisibilityForm
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.use_case import Caller, Paging

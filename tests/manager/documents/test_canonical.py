@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import DataflowState, Start, Stop, SubmitAnswer
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.sources import SourceForm, VisibilityForm
+from braid_client.answers.tenants import PublishingForm
 from dags import Catalogue, Scope, Visibility, confine
 from engine.code.store import digest_of
 from engine.plan import Plan
 from engine.tasks import TYPES
-from manager.answers.dataflows import DataflowState, Start, Stop, SubmitAnswer
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SourceForm, VisibilityForm
-from manager.answers.tenants import PublishingForm
 from manager.documents.canonical import modules_of
 from manager.kernel.registered_sources import Grants
 from manager.problem import Conflict, InvalidDataflow

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.sources import SourceForm
 from dags import Catalogue, Kind
 from dags.outputs import CsvOutput, OutputSettings, PlainOutput, SparkplugOutput
 from engine.plan import Delivery
 from engine.tasks import TYPES
-from manager.answers.dataflows import Stop
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidDataflow
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from manager.answers.dataflows import Stop
-from manager.answers.jobs import RunningTaskAnswer
-from manager.answers.overview import OperationKind
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.jobs import RunningTaskAnswer
+from braid_client.answers.overview import OperationKind
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidRequest, NotFound
 from manager.use_case import Paging

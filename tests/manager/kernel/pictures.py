@@ -7,10 +7,10 @@ from typing import Any
 import networkx as nx
 from sqlmodel import Session, SQLModel, select
 
+from braid_client.answers.dataflows import Start
 from dags import Dataflow, canonicalise
 from dags import State as Remembers
 from engine.plan_messages import read_plan, written_plan
-from manager.answers.dataflows import Start
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import histories_of
 from manager.kernel.draft import DecisionGround

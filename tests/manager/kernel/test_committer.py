@@ -10,11 +10,11 @@ from sqlalchemy import Connection, event, update
 from sqlalchemy.exc import OperationalError
 from sqlmodel import col, select
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.sources import VisibilityForm
+from braid_client.answers.tenants import Quota
 from dags import Catalogue, Visibility
 from engine.plan import SlotState
-from manager.answers.dataflows import Stop
-from manager.answers.sources import VisibilityForm
-from manager.answers.tenants import Quota
 from manager.kernel.draft import IDEMPOTENCY_KEPT
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.store.database import Store

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import DataflowState
 from bridge.connectors.connector_run import LinkState
 from engine.host.spools import Received
 from engine.job.lifecycle import JOB_LIFE, JobState
-from manager.answers.dataflows import DataflowState
 from manager.kernel.dataflow_life import (
     DATAFLOW_LIFE,
     DRAINS,

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from braid_client.answers.dataflows import Start, Stop
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from braid_client.answers.sources import VisibilityForm
+from braid_client.answers.tenants import Quota
 from dags import Key, Visibility
-from manager.answers.dataflows import Start, Stop
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
-from manager.answers.sources import VisibilityForm
-from manager.answers.tenants import Quota
 from manager.kernel.transitions import TransitionEvent
 from manager.planner import Delivered
 from manager.problem import Trouble

@@ -10,9 +10,9 @@ from random import Random
 
 from sqlmodel import select
 
-from manager.answers.dataflows import Stop, SubmitAnswer
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import Role
+from braid_client.answers.dataflows import Stop, SubmitAnswer
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import Role
 from manager.problem import StateNotReady
 from manager.store.database import sqlite_url
 from manager.store.tables import DataflowRow, Leadership, OperationRow

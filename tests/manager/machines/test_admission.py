@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid_client.answers.jobs import MachineAnswer
+from braid_client.answers.overview import OperationKind
 from bridge import topics
 from engine.machines.reports import MachineKey
-from manager.answers.jobs import MachineAnswer
-from manager.answers.overview import OperationKind
 from manager.machines.admission import RECONNECTED_WITHIN, Admission, Departure, MachineWatch, departure
 from manager.machines.carriages import CommittedFleet, MachinesSeen, decide_with
 from manager.observations.reports import HostSeen, MachineStatus

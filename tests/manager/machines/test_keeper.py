@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.overview import OperationKind
 from bridge import topics
-from manager.answers.overview import OperationKind
 from manager.machines.carriages import CommittedCarriages, decide_with
 from manager.machines.keeper import CarriageKeeper, read_standing
 from manager.problem import StateNotReady

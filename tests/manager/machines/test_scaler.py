@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from braid_client.answers.overview import OperationKind
 from bridge.transport.address import Address
-from manager.answers.overview import OperationKind
 from manager.machines.scaler import HostProcesses, ScaleHook, Scaler, SupplyFailed
 from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.observations.sight import JobSight, Sight

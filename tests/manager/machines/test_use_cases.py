@@ -10,8 +10,14 @@ from typing import Any
 import kairos
 import pytest
 
-from manager.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer, PlacementPddlAnswer, PlacementPlanForm
-from manager.answers.overview import OperationKind
+from braid_client.answers.jobs import (
+    CarriedHostAnswer,
+    ImageForm,
+    MachineAnswer,
+    PlacementPddlAnswer,
+    PlacementPlanForm,
+)
+from braid_client.answers.overview import OperationKind
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.use_case import Paging

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.overview import OperationKind
 from engine.plan import Bridged, Ingress, Plan
 from engine.plan_messages import CutRequest
-from manager.answers.dataflows import Stop
-from manager.answers.overview import OperationKind
 from manager.costs.choice import Chooser
 from manager.kernel import committer as committers
 from manager.kernel.dataflow_life import needs_of

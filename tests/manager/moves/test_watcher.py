@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers.overview import OperationKind
+from braid_client.answers.overview import OperationKind
 from manager.costs.choice import DEFRAGMENTATION_REST, HOLD, Chooser
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.moves.quarantine import QUARANTINE, GreedyTenants

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid_client.answers.jobs import JobFigures, ShardFigures
 from dags import Kind
 from engine.plan import Ingress, Plan, Rated, Slot, Subscribed, Timed
-from manager.answers.jobs import JobFigures, ShardFigures
 from manager.observations.figures import (
     _WINDOW,
     SPACING,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from braid_client.answers.dead_letters import Replayed
+from braid_client.answers.overview import OperationKind
 from engine.plan import Feed
-from manager.answers.dead_letters import Replayed
-from manager.answers.overview import OperationKind
 from manager.outputs.parked_letters import served_by
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.store.dead_letters import Letter, keep, replayed

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.sources import SourceForm
 from dags import Catalogue
 from engine.job.lifecycle import JobState
 from engine.tasks import TYPES
-from manager.answers.dataflows import Stop
-from manager.answers.sources import SourceForm
 from manager.jobs.decisions import Memory, decide
 from manager.kernel.retired_topics import RetiredTopic
 from manager.observations.reports import JobSeen

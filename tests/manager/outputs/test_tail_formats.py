@@ -11,9 +11,9 @@ from hypothesis import given
 from manager.exit_codes import ExitCode
 from manager.outputs.commands import CsvLines
 from manager.sources.event_files import FileFormat, OpenedFile, read_events
+from tests.braid_client.samples import DETAIL
+from tests.braid_client.scripted_service import lines, ok
 from tests.manager.braid_runner import Braid
-from tests.manager.client.samples import DETAIL
-from tests.manager.client.scripted_service import lines, ok
 from tests.manager.sources.test_event_files import EVENTS, KINDS, taken
 
 OUTPUT: dict[str, Any] = {"sink": "out", "topic": "braid/1/out/school/d1/out"}

@@ -10,10 +10,10 @@ import httpx
 from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
+from braid_client.answers.dataflows import DataflowState
 from bridge.connectors.connector_run import LinkState
 from engine.delivery.publisher import LeftOutSoFar
 from engine.host.spools import Received
-from manager.answers.dataflows import DataflowState
 from manager.kernel.live_events import Delays, ReconcilerActivity
 from manager.observations.reports import (
     HostSeen,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from manager.answers.dataflows import DataflowState, Stop
-from manager.answers.overview import JobsOverview, KindsAnswer, TroubledJobAnswer
+from braid_client.answers.dataflows import DataflowState, Stop
+from braid_client.answers.overview import JobsOverview, KindsAnswer, TroubledJobAnswer
 from manager.kernel.live_events import Delays, ReconcilerActivity
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.overview import metrics

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from manager.answers.dataflows import SubmitAnswer
+from braid_client.answers.dataflows import SubmitAnswer
 from manager.store.tables import ModuleRow
 from tests.manager.managers import ANN, OPERATOR, Manager
 from tests.manager.managers import raw as plain

@@ -16,10 +16,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import ModuleAnswer
+from braid_client.answers.tenants import PublishingForm
 from engine.code.store import Voucher, VoucherFile
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import ModuleAnswer
-from manager.answers.tenants import PublishingForm
 from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidRequest, NotFound
 from manager.store.database import sqlite_url

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import ReplanForm, ReplanKind
-from manager.answers.tenants import Quota
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import ReplanForm, ReplanKind
+from braid_client.answers.tenants import Quota
 from manager.kernel.transitions import TransitionEvent
 from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, QuotaExceeded

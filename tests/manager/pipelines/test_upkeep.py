@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import DataflowDetail
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import ReplanForm, ReplanKind
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.sources import SchemaForm, SourceForm
 from dags import Kind
 from engine.plan import Ingress, Subscribed
-from manager.answers.dataflows import DataflowDetail
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import ReplanForm, ReplanKind
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SchemaForm, SourceForm
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.reports import JobSeen
 from manager.pipelines.upkeep import FallbackTaker, PipelineFollower

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.pipelines import WheelAnswer
+from braid_client.answers.tenants import PublishingForm, Quota
 from engine.code.store import WheelStore
-from manager.answers.overview import OperationKind
-from manager.answers.pipelines import WheelAnswer
-from manager.answers.tenants import PublishingForm, Quota
 from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, NotFound, QuotaExceeded, StateNotReady
 from manager.use_case import Caller, Paging

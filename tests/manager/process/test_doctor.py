@@ -18,13 +18,13 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from braid_client import Client
 from bridge import broker_setup
 from bridge.broker import start_broker
 from engine.code import cells
 from engine.replicas.channel import CopyTls, TlsFiles
 from engine.replicas.copy_server import CopyServer
 from engine.spark.programs import NoJava
-from manager.client import Client
 from manager.command import app
 from manager.exit_codes import ExitCode
 from manager.process import doctor
@@ -43,7 +43,7 @@ from manager.process.doctor import (
 from manager.settings import ClientSettings, Settings
 from tests import needs
 from tests.authority import Authority
-from tests.manager.client.scripted_service import URL, Service, page, refusal
+from tests.braid_client.scripted_service import URL, Service, page, refusal
 from workloads.service import free_port
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
 from engine.plan import SlotState, StateChange
-from manager.answers.dataflows import Stop
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
 from manager.kernel import committer as committers
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady

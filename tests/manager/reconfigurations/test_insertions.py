@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationState, TaskPresence
 from engine.plan import SlotState, StateChange
-from manager.answers.dataflows import Stop
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState, TaskPresence
 from manager.kernel.transitions import TransitionEvent
 from manager.problem import InvalidDataflow
 from manager.store.database import sqlite_url

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlmodel import select
 
-from manager.answers.dataflows import Stop
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
-from manager.answers.tenants import Quota
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from braid_client.answers.tenants import Quota
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady

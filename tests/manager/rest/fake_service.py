@@ -9,12 +9,8 @@ from typing import Any, TypeVar, cast
 
 from prometheus_client import Metric as Family
 
-from bridge import topics
-from dags import InvalidDocument
-from dags.document import read
-from manager.adaptation.use_cases import Adaptations
-from manager.answers.base import Page
-from manager.answers.dataflows import (
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     DataflowAnswer,
@@ -31,8 +27,8 @@ from manager.answers.dataflows import (
     TaskFiguresAnswer,
     TaskState,
 )
-from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
-from manager.answers.jobs import (
+from braid_client.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
+from braid_client.answers.jobs import (
     DefragmentationPreviewAnswer,
     FragmentationAnswer,
     HostAnswer,
@@ -49,11 +45,11 @@ from manager.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
-from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
-from manager.answers.series import HistoryAnswer, HistoryRange
-from manager.answers.sources import (
+from braid_client.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
+from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from braid_client.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.sources import (
     ProposalAnswer,
     ProposalForm,
     SchemaAnswer,
@@ -63,7 +59,7 @@ from manager.answers.sources import (
     Stopped,
     VisibilityForm,
 )
-from manager.answers.tenants import (
+from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
     KeyAnswer,
@@ -77,7 +73,11 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.answers.trials import TaskEvents, TrialAnswer
+from braid_client.answers.trials import TaskEvents, TrialAnswer
+from bridge import topics
+from dags import InvalidDocument
+from dags.document import read
+from manager.adaptation.use_cases import Adaptations
 from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.documents.canonical import documents_in

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from manager.answers.dead_letters import DeadLetterAnswer
-from manager.answers.sources import SentAnswer
+from braid_client.answers.dead_letters import DeadLetterAnswer
+from braid_client.answers.sources import SentAnswer
 from manager.rest import examples
 from manager.sources.use_cases import SourceEvents
 from manager.use_case import Caller

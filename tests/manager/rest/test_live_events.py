@@ -8,10 +8,10 @@ from itertools import takewhile
 import httpx
 import pytest
 
+from braid_client.answers.overview import EventAnswer
+from braid_client.answers.tenants import Role, TenantForm
 from bridge import topics
 from engine.plan_messages import read_plan
-from manager.answers.overview import EventAnswer
-from manager.answers.tenants import Role, TenantForm
 from manager.kernel.dataflow_life import CommittedDataflowLookup
 from manager.kernel.live_events import LiveEvents
 from manager.reconciler import Reconciler

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from braid_client.answers.dataflows import OutputEvent, SampleAnswer
 from engine.delivery.publisher import RUNS
-from manager.answers.dataflows import OutputEvent, SampleAnswer
 from manager.kernel.live_events import LiveEvents
 from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.rest import examples, streams

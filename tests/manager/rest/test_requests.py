@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from braid_client.answers.tenants import KeyForm
 from dags import Catalogue, Config, TaskType
 from engine.log_lines import _Lines
-from manager.answers.tenants import KeyForm
 from manager.kernel.live_events import LiveEvents
 from manager.problem import TooManyRequests
 from manager.rest import examples

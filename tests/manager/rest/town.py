@@ -14,13 +14,13 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.jobs import ImageForm
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.sources import SourceForm, WebhookForm
+from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from engine.code.store import WheelStore
 from engine.outside import Vault
-from manager.answers.dataflows import Stop
-from manager.answers.jobs import ImageForm
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SourceForm, WebhookForm
-from manager.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.looks import MOST_LOOKED_AT, LookedAt, TaskLooks

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.answers.savings import BILL_COLUMNS, BillAmount, BillAnswer, BillLine, BillWhole, as_csv, harmless
+from braid_client.answers.savings import BILL_COLUMNS, BillAmount, BillAnswer, BillLine, BillWhole, as_csv, harmless
 from manager.savings.bill import Bill, Line, amounts, period
 from manager.savings.ledger import HOUR, Interval
 from manager.savings.settlement import CpuEstimate, MeteredShare, Whole, cap_amount, rate

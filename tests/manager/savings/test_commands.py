@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tests.braid_client.samples import BILL, SAVINGS
+from tests.braid_client.scripted_service import ok
 from tests.manager.braid_runner import Braid
-from tests.manager.client.samples import BILL, SAVINGS
-from tests.manager.client.scripted_service import ok
 
 
 def test_a_bill_is_shown_as_tables(braid: Braid) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from manager.answers.savings import SavingsAnswer
+from braid_client.answers.savings import SavingsAnswer
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Interval, Minute, interval, write
 from manager.savings.settlement import CpuEstimate, Share, Work

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.series import HistoryRange
 from dags.problems import pointer
-from manager.answers.dataflows import Stop
-from manager.answers.series import HistoryRange
 from manager.problem import InvalidRequest, NotFound
 from manager.series.resolutions import FINEST, MOST_SERIES_STEPS, write_step
 from manager.use_case import Paging
+from tests.braid_client.samples import HISTORY
+from tests.braid_client.scripted_service import ok
 from tests.manager.braid_runner import Braid
-from tests.manager.client.samples import HISTORY
-from tests.manager.client.scripted_service import ok
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading
 from tests.manager.series.samples import ONE
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from braid_client.answers.sources import SourceForm
 from bridge import SystemClock
 from bridge.spools.log import items_in, unpacked
 from dags import Kind
@@ -15,7 +16,6 @@ from engine.host.spools import HostSpools
 from engine.outside import Vault
 from engine.plan import ConnectorSupply, Ingress, Plan, declaring
 from engine.plan_messages import read_plan, written_plan
-from manager.answers.sources import SourceForm
 from manager.problem import Conflict, InvalidRequest
 from tests.bridge.connectors.opcua_server import PlantServer
 from tests.engine.host.test_spools import Broker

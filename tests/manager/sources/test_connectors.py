@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from braid_client.answers.sources import SchemaForm, SourceForm
 from bridge.connectors.connector_run import LinkState
 from dags import Kind
 from dags.connectors import MqttConnector
 from engine.host.spools import Received
 from engine.plan import ConnectorSupply, Ingress, Plan
 from engine.plan_messages import read_plan, written_plan
-from manager.answers.sources import SchemaForm, SourceForm
 from manager.kernel.registered_sources import supply_of
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, InvalidRequest
@@ -168,7 +168,7 @@ class Meters(Connector):
         return "" if self.serial > 0 else "no meter has such a number"
 """
 ASKS = """
-from manager.answers.sources import SourceForm
+from braid_client.answers.sources import SourceForm
 from manager.kernel.registered_sources import supply_of
 form = SourceForm.model_validate({"name": "m", "connection": {"kind": "meters", "serial": 7}, "schema": {"w": "float"}})
 supply = supply_of(form.connection, form.fields, "ann")

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from braid_client.answers.sources import SourceForm
 from bridge import topics
 from bridge.intake import MOST_REMEMBERED
 from bridge.raw_events import REST_COLUMN
 from dags import Kind, Schema
 from dags.message_formats import CsvMessages
 from engine.job.lifecycle import JobState
-from manager.answers.sources import SourceForm
 from manager.observations.reports import JobSeen
 from manager.problem import (
     Conflict,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers.sources import ProposalAnswer, ProposalForm, SourceForm
+from braid_client.answers.sources import ProposalAnswer, ProposalForm, SourceForm
 from manager.outputs import readers
 from manager.outputs.readers import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.problem import Forbidden, InvalidRequest, QuotaExceeded, StateNotReady

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from manager.answers.sources import ProposalForm
+from braid_client.answers.sources import ProposalForm
 from manager.exit_codes import ExitCode
 from manager.rest.examples import BODIES
+from tests.braid_client.samples import SOURCE
+from tests.braid_client.scripted_service import ok
 from tests.manager.braid_runner import Braid
-from tests.manager.client.samples import SOURCE
-from tests.manager.client.scripted_service import ok
 
 PROPOSAL = BODIES["ProposalAnswer"]
 

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
+from braid_client import Client
 from manager import cli
-from manager.client import Client
 from manager.command import app
 from manager.exit_codes import ExitCode
 from manager.sources import event_files, file_sender
 from manager.sources.file_sender import SendingNote
-from tests.manager.client.samples import SOURCE
-from tests.manager.client.scripted_service import KEY, URL, refusal
+from tests.braid_client.samples import SOURCE
+from tests.braid_client.scripted_service import KEY, URL, refusal
 
 FILE = Path("street.csv")
 NOTE = Path("street.csv.sending")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from manager.answers.sources import WebhookForm, WebhookScheme
+from braid_client.answers.sources import WebhookForm, WebhookScheme
 from manager.sources.signatures import SCHEMES, TOLERANCE, accepted_delivery
 
 STANDARD = {

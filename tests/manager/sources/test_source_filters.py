@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.sources import SchemaForm, SourceForm
 from bridge.embedded.access import covers
 from dags import Catalogue, Kind
 from dags.source_topics import source_topic
 from engine.plan import Subscribed
 from engine.tasks import TYPES
-from manager.answers.dataflows import Stop
-from manager.answers.sources import SchemaForm, SourceForm
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest
 from tests.manager.managers import OPERATOR, Manager, caller
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from braid_client.answers.sources import SourceForm, TopicConnection, VisibilityForm
 from dags import Kind, Visibility
 from dags.message_formats import JSON
 from engine.host.spools import Received
 from engine.plan import Ingress, Plan
 from engine.plan_messages import read_plan, written_plan
-from manager.answers.sources import SourceForm, TopicConnection, VisibilityForm
 from manager.kernel.registered_sources import registered, supply_of
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound

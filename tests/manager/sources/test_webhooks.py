@@ -13,8 +13,8 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
+from braid_client.answers.sources import NewWebhookAnswer, SourceForm, WebhookForm, WebhookRotationForm, WebhookScheme
 from engine.outside import VAULT_KEY, Vault
-from manager.answers.sources import NewWebhookAnswer, SourceForm, WebhookForm, WebhookRotationForm, WebhookScheme
 from manager.kernel.live_events import LiveEvents
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
 from manager.rest.app import make_app

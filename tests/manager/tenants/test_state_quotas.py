@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers.overview import OperationKind
-from manager.answers.tenants import Quota
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.tenants import Quota
 from manager.observations.reports import JobSeen, Measured
 from manager.tenants.state_quotas import StateQuotas
 from manager.use_case import Paging

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid_client.answers.dataflows import Start, Stop
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import SourceForm
+from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, Role, SecretForm, TenantForm
 from engine.code.store import VOUCHERS, Voucher, VoucherFile, digest_of
 from engine.outside import Vault
-from manager.answers.dataflows import Start, Stop
-from manager.answers.overview import OperationKind
-from manager.answers.sources import SourceForm
-from manager.answers.tenants import KeyForm, PublishingForm, Quota, Role, SecretForm, TenantForm
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, QuotaExceeded, StateNotReady, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow
 from manager.tenants.quotas import MOST_GENERATED_PER_SECOND

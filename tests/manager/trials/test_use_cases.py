@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from braid_client.answers.overview import OperationKind
+from braid_client.answers.sources import SourceForm, VisibilityForm
+from braid_client.answers.trials import TrialAnswer, TriedTask
 from bridge.raw_events import arrow_schema
 from bridge.spools.log import Item, packed
 from bridge.spools.spool import Spool
 from dags import Kind, Schema, Visibility
 from engine import installed_catalogue
 from engine.records.job_folder import spool_folder
-from manager.answers.overview import OperationKind
-from manager.answers.sources import SourceForm, VisibilityForm
-from manager.answers.trials import TrialAnswer, TriedTask
 from manager.problem import InvalidDataflow, InvalidRequest, NotFound, QuotaExceeded, TooLarge
 from manager.trials.processes import TrialBounds, TrialProcesses
 from manager.use_case import Caller, Paging

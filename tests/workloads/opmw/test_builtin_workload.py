@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
+from braid_client.answers.base import SourceName
 from dags import Dataflow, canonicalise
 from engine import installed_catalogue
-from manager.answers.base import SourceName
 from manager.command import app
 from tests.documentation.pages import page
 from workloads.opmw.builtin_workload import opmw

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import merge
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from dags import Kind, Schema
 from engine.plan import SlotState
-from manager.answers.dataflows import Stop
-from manager.answers.savings import CpuAnswer, EstimateAnswer, SavedAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from manager.command import app
 from manager.costs.choice import Chooser
 from manager.kernel.state import CommittedState

@@ -10,8 +10,8 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from braid_client.answers.jobs import JobAnswer
 from engine.host.cpu_meter import ProcessCpu
-from manager.answers.jobs import JobAnswer
 from tests.workloads.replay import test_dry_replay
 from tests.workloads.rows import window_row as measured
 from workloads.replay.dry_replay import dry_rows

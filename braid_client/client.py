@@ -1,4 +1,4 @@
-"""The clients of the service: a method for each request of `manager.client.requests`, by one table for both."""
+"""The clients of the service: a method for each request of `braid_client.requests`, by one table for both."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
@@ -6,12 +6,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import BaseModel
 
-from manager.answers.base import Page
-from manager.client import requests
-from manager.client import sources as source_requests
-from manager.client.async_connection import AsyncServiceConnection
-from manager.client.connection import ServiceConnection
-from manager.client.request import Request
+from braid_client import requests
+from braid_client import sources as source_requests
+from braid_client.answers.base import Page
+from braid_client.async_connection import AsyncServiceConnection
+from braid_client.connection import ServiceConnection
+from braid_client.request import Request
 
 A = TypeVar("A", bound=BaseModel)
 P = ParamSpec("P")

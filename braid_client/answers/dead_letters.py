@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from manager.answers.base import Answer
+from braid_client.answers.base import Answer
 
 
 class DeadLetterAnswer(Answer):

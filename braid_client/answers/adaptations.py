@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from manager.answers.base import Answer, Form
+from braid_client.answers.base import Answer, Form
 
 
 class AlternateAnswer(Answer):

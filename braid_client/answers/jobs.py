@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from braid_client.answers.base import Answer, Form
 from dags.document import MOST_TAGS, HostTag
-from manager.answers.base import Answer, Form
 from merge.capacity import LEAST_FIGURE, MOST_FIGURE
 
 

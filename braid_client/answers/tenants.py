@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from manager.answers.base import Answer, Form, TenantName
+from braid_client.answers.base import Answer, Form, TenantName
 
 _Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 """A count; every database can count that far."""

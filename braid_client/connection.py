@@ -1,26 +1,27 @@
-"""The connection to the service: it sends requests by the rules of `manager.client.errors`, and follows streams."""
+# Generated from async_connection.py by `make client`: edit that file.
+"""The connection to the service: it sends requests by the rules of `braid_client.errors`, and follows streams."""
 
-import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, SecretStr
 
-from manager.answers.base import Page
-from manager.answers.dataflows import OutputEvent
-from manager.answers.overview import EventAnswer
-from manager.client.errors import (
-    AsyncSleep,
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import OutputEvent
+from braid_client.answers.overview import EventAnswer
+from braid_client.errors import (
     ExchangeStep,
     Outcome,
+    Sleep,
     exchange,
     headers,
     uses_proxies,
 )
-from manager.client.request import Request, following
-from manager.client.streams import (
+from braid_client.request import Request, following
+from braid_client.streams import (
     STREAM_SILENCE,
     EventStreamReader,
     OutputStreamReader,
@@ -33,39 +34,39 @@ P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
 
 
-class AsyncOutputTail:
+class OutputTail:
     """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table."""
 
-    def __init__(self, events: AsyncIterator[OutputEvent]) -> None:
+    def __init__(self, events: Iterator[OutputEvent]) -> None:
         self.missed = 0
         """The events that came faster than they were read, and were not."""
         self._events = events
 
-    def __aiter__(self) -> Self:
+    def __iter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> OutputEvent:
-        event = await anext(self._events)
+    def __next__(self) -> OutputEvent:
+        event = next(self._events)
         self.missed += event.missed
         return event
 
-    async def dictionaries(self) -> AsyncIterator[dict[str, Any]]:
+    def dictionaries(self) -> Iterator[dict[str, Any]]:
         """The events alone; what was missed is counted in `missed`."""
-        async for event in self:
+        for event in self:
             if not event.missed:
                 yield event.event
 
-    async def to_pandas(self, count: int) -> Any:
+    def to_pandas(self, count: int) -> Any:
         """The next so many events as a DataFrame with a column for each field; it waits until they have come."""
         # It says that pandas is missing before it waits.
         made, events = pandas_table(), list[dict[str, Any]]()
         while len(events) < count:
-            event = await anext(self)
+            event = next(self)
             events += [] if event.missed else [event.event]
         return made(events)
 
 
-class AsyncServiceConnection:
+class ServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
     def __init__(
@@ -73,12 +74,12 @@ class AsyncServiceConnection:
         url: str,
         key: SecretStr | str | None = None,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        sleep: AsyncSleep = asyncio.sleep,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Sleep = time.sleep,
     ) -> None:
         self.url = url.rstrip("/")
         self._sleep = sleep
-        self._http = httpx.AsyncClient(
+        self._http = httpx.Client(
             base_url=self.url,
             headers=headers(key),
             transport=transport,
@@ -88,29 +89,29 @@ class AsyncServiceConnection:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
-        await self.close()
+        self.close()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections to the service."""
-        await self._http.aclose()
+        self._http.close()
 
-    async def send(self, request: Request[A]) -> A:
+    def send(self, request: Request[A]) -> A:
         """Send a request, again where that is safe and may help, and return its answer."""
         steps = exchange(self.url, request)
         step: ExchangeStep[A] = next(steps)
         while True:
             outcome: Outcome = None
             if isinstance(step, float):
-                await self._sleep(step)
+                self._sleep(step)
             else:
                 try:
-                    outcome = await self._http.request(
+                    outcome = self._http.request(
                         step.method,
                         step.path,
                         params=step.query,
@@ -126,39 +127,37 @@ class AsyncServiceConnection:
                 answer: A = done.value
                 return answer
 
-    async def items(self, request: Request[Page[P]]) -> AsyncIterator[P]:
+    def items(self, request: Request[Page[P]]) -> Iterator[P]:
         """The items of a list; a page is requested once the one before it is used up."""
         while True:
-            page = await self.send(request)
-            for item in page.items:
-                yield item
+            page = self.send(request)
+            yield from page.items
             if page.next is None:
                 return
             request = following(request, page.next)
 
-    async def _stream(self, reader: StreamReader[E]) -> AsyncIterator[E]:
+    def _stream(self, reader: StreamReader[E]) -> Iterator[E]:
         """The events of a stream, without end; connects again where the stream breaks."""
         while True:
             try:
-                async with self._http.stream(
+                with self._http.stream(
                     "GET", reader.path, params=reader.query, headers=reader.headers, timeout=STREAM_SILENCE
                 ) as answer:
                     if answer.is_error:
-                        await answer.aread()
+                        answer.read()
                         wait = reader.reconnect(answer)
                     else:
-                        async for line in answer.aiter_lines():
-                            for event in reader.read(line, answer):
-                                yield event
+                        for line in answer.iter_lines():
+                            yield from reader.read(line, answer)
                         wait = reader.ended()
             except httpx.TransportError as error:
                 wait = reader.reconnect(error)
-            await self._sleep(wait)
+            self._sleep(wait)
 
-    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncOutputTail:
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> OutputTail:
         """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
-        return AsyncOutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
+        return OutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
 
-    def events(self) -> AsyncIterator[EventAnswer]:
+    def events(self) -> Iterator[EventAnswer]:
         """Follow what happens from now on, without end."""
         return self._stream(EventStreamReader(self.url))

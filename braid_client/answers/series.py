@@ -3,7 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 
-from manager.answers.base import Answer
+from braid_client.answers.base import Answer
 
 
 class HistoryRange(StrEnum):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, Union
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from braid_client.answers.base import Answer, Form, SourceName, TenantName
 from dags import Kind, Visibility
 from dags.connectors import Connector
 from dags.message_formats import JSON, MessageFormat
 from engine.catalogue import installed_connectors
-from manager.answers.base import Answer, Form, SourceName, TenantName
 
 
 class TopicConnection(Form):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from manager.answers.base import Answer
+from braid_client.answers.base import Answer
 from merge.reconfiguration.switches import Scheduler
 
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from hashlib import sha256
 from secrets import token_urlsafe
 
-from manager.answers.adaptations import AdaptationAnswer, ChoiceForm
-from manager.answers.base import Page
-from manager.answers.dataflows import (
+from braid_client.answers.adaptations import AdaptationAnswer, ChoiceForm
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     DataflowAnswer,
@@ -21,8 +21,8 @@ from manager.answers.dataflows import (
     Stop,
     SubmitAnswer,
 )
-from manager.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
-from manager.answers.jobs import (
+from braid_client.answers.dead_letters import DeadLetterAnswer, DeadLetterGroupAnswer, Discarded, Replayed
+from braid_client.answers.jobs import (
     DefragmentationPreviewAnswer,
     FragmentationAnswer,
     HostAnswer,
@@ -39,12 +39,12 @@ from manager.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.answers.overview import OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
-from manager.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
-from manager.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
-from manager.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
-from manager.answers.series import HistoryAnswer, HistoryRange
-from manager.answers.tenants import (
+from braid_client.answers.overview import OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
+from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
+from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
+from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
+from braid_client.answers.series import HistoryAnswer, HistoryRange
+from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
     KeyAnswer,
@@ -57,8 +57,8 @@ from manager.answers.tenants import (
     TenantAnswer,
     TenantForm,
 )
-from manager.answers.trials import TaskEvents, TrialAnswer
-from manager.client.request import IDEMPOTENCY_HEADER, Document, Request, body_of, get, page_of, request
+from braid_client.answers.trials import TaskEvents, TrialAnswer
+from braid_client.request import IDEMPOTENCY_HEADER, Document, Request, body_of, get, page_of, request
 from planning.constraint import ModuleShape
 
 

@@ -8,15 +8,15 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from manager.answers.dataflows import OutputEvent, OutputPlace
-from manager.answers.overview import EventAnswer
-from manager.client.errors import (
+from braid_client.answers.dataflows import OutputEvent, OutputPlace
+from braid_client.answers.overview import EventAnswer
+from braid_client.errors import (
     TRANSIENT,
     not_understood,
     refused,
     unreachable,
 )
-from manager.client.request import path_to
+from braid_client.request import path_to
 
 E = TypeVar("E")
 STREAM_SILENCE = 60.0

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from braid_client.answers.base import FieldProblem, ProblemAnswer
+from braid_client.request import Request
 from dags.internet_addresses import unmapped
-from manager.answers.base import FieldProblem, ProblemAnswer
-from manager.client.request import Request
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,4 +1,4 @@
-"""The generator of the sync connection from the async one; `python -m tests.manager.client.sync_client` writes it."""
+"""The generator of the sync connection from the async one; `python -m tests.braid_client.sync_client` writes it."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import unasync
 
-FOLDER = Path(__file__).parents[3] / "manager" / "client"
+FOLDER = Path(__file__).parents[2] / "braid_client"
 GENERATED = {"async_connection": "connection"}
 """The modules that are generated, by the module that each is generated from."""
 _WORDS = {
@@ -25,7 +25,7 @@ _WORDS = {
     **GENERATED,
 }
 _RULES = [
-    unasync.Rule(f"/client/{source}.py", f"/client/{target}.py", additional_replacements=_WORDS)
+    unasync.Rule(f"/braid_client/{source}.py", f"/braid_client/{target}.py", additional_replacements=_WORDS)
     for source, target in GENERATED.items()
 ]
 
@@ -33,7 +33,7 @@ _RULES = [
 def generated() -> dict[str, str]:
     """The text of each generated module, by its name."""
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made) / "client"
+        folder = Path(made) / "braid_client"
         folder.mkdir()
         for source in GENERATED:
             shutil.copy(FOLDER / f"{source}.py", folder)

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from manager.client import AsyncClient, Client
-from tests.manager.client.samples import EVENT
+from braid_client import AsyncClient, Client
+from tests.braid_client.samples import EVENT
 
 URL = "http://braid.example"
 KEY = "braid_1_hush"

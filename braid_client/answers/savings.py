@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from manager.answers.base import Answer
+from braid_client.answers.base import Answer
 
 
 class CpuAnswer(Answer):

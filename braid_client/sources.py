@@ -2,8 +2,8 @@
 
 from secrets import token_hex
 
-from manager.answers.base import Page
-from manager.answers.sources import (
+from braid_client.answers.base import Page
+from braid_client.answers.sources import (
     NewWebhookAnswer,
     ProducerAnswer,
     ProposalAnswer,
@@ -19,7 +19,7 @@ from manager.answers.sources import (
     WebhookForm,
     WebhookRotationForm,
 )
-from manager.client.request import Request, body_of, get, page_of, path_to, request
+from braid_client.request import Request, body_of, get, page_of, path_to, request
 
 ONE_TIME_PREFIX = "~"
 """The prefix of a producer name that is used once."""

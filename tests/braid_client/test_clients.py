@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from manager.answers.dataflows import Stop
-from manager.answers.jobs import ImageForm, PlacementPlanForm
-from manager.answers.pipelines import ReplanForm
-from manager.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
-from manager.answers.sources import (
+from braid_client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
+from braid_client.answers.dataflows import Stop
+from braid_client.answers.jobs import ImageForm, PlacementPlanForm
+from braid_client.answers.pipelines import ReplanForm
+from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
+from braid_client.answers.sources import (
     ProposalForm,
     SchemaForm,
     SourceForm,
@@ -27,13 +28,12 @@ from manager.answers.sources import (
     WebhookForm,
     WebhookRotationForm,
 )
-from manager.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
-from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
-from manager.client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
-from manager.client.streams import STREAM_ATTEMPTS
+from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
+from braid_client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
+from braid_client.streams import STREAM_ATTEMPTS
 from manager.rest import examples
 from planning.constraint import ModuleShape
-from tests.manager.client.samples import (
+from tests.braid_client.samples import (
     BILL,
     CREDENTIALS,
     DATAFLOW,
@@ -77,7 +77,7 @@ from tests.manager.client.samples import (
     WEBHOOK,
     WHEEL,
 )
-from tests.manager.client.scripted_service import (
+from tests.braid_client.scripted_service import (
     KEY,
     URL,
     Ask,

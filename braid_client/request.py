@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
-from manager.answers.base import Page
+from braid_client.answers.base import Page
 
 _CONNECT_PATIENCE = 5.0
 _PAGE_SIZE = 100

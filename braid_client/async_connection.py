@@ -1,27 +1,26 @@
-# Generated from async_connection.py by `make client`: edit that file.
-"""The connection to the service: it sends requests by the rules of `manager.client.errors`, and follows streams."""
+"""The connection to the service: it sends requests by the rules of `braid_client.errors`, and follows streams."""
 
-import time
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, SecretStr
 
-from manager.answers.base import Page
-from manager.answers.dataflows import OutputEvent
-from manager.answers.overview import EventAnswer
-from manager.client.errors import (
+from braid_client.answers.base import Page
+from braid_client.answers.dataflows import OutputEvent
+from braid_client.answers.overview import EventAnswer
+from braid_client.errors import (
+    AsyncSleep,
     ExchangeStep,
     Outcome,
-    Sleep,
     exchange,
     headers,
     uses_proxies,
 )
-from manager.client.request import Request, following
-from manager.client.streams import (
+from braid_client.request import Request, following
+from braid_client.streams import (
     STREAM_SILENCE,
     EventStreamReader,
     OutputStreamReader,
@@ -34,39 +33,39 @@ P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
 
 
-class OutputTail:
+class AsyncOutputTail:
     """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table."""
 
-    def __init__(self, events: Iterator[OutputEvent]) -> None:
+    def __init__(self, events: AsyncIterator[OutputEvent]) -> None:
         self.missed = 0
         """The events that came faster than they were read, and were not."""
         self._events = events
 
-    def __iter__(self) -> Self:
+    def __aiter__(self) -> Self:
         return self
 
-    def __next__(self) -> OutputEvent:
-        event = next(self._events)
+    async def __anext__(self) -> OutputEvent:
+        event = await anext(self._events)
         self.missed += event.missed
         return event
 
-    def dictionaries(self) -> Iterator[dict[str, Any]]:
+    async def dictionaries(self) -> AsyncIterator[dict[str, Any]]:
         """The events alone; what was missed is counted in `missed`."""
-        for event in self:
+        async for event in self:
             if not event.missed:
                 yield event.event
 
-    def to_pandas(self, count: int) -> Any:
+    async def to_pandas(self, count: int) -> Any:
         """The next so many events as a DataFrame with a column for each field; it waits until they have come."""
         # It says that pandas is missing before it waits.
         made, events = pandas_table(), list[dict[str, Any]]()
         while len(events) < count:
-            event = next(self)
+            event = await anext(self)
             events += [] if event.missed else [event.event]
         return made(events)
 
 
-class ServiceConnection:
+class AsyncServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
     def __init__(
@@ -74,12 +73,12 @@ class ServiceConnection:
         url: str,
         key: SecretStr | str | None = None,
         *,
-        transport: httpx.BaseTransport | None = None,
-        sleep: Sleep = time.sleep,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: AsyncSleep = asyncio.sleep,
     ) -> None:
         self.url = url.rstrip("/")
         self._sleep = sleep
-        self._http = httpx.Client(
+        self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=headers(key),
             transport=transport,
@@ -89,29 +88,29 @@ class ServiceConnection:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
-        self.close()
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections to the service."""
-        self._http.close()
+        await self._http.aclose()
 
-    def send(self, request: Request[A]) -> A:
+    async def send(self, request: Request[A]) -> A:
         """Send a request, again where that is safe and may help, and return its answer."""
         steps = exchange(self.url, request)
         step: ExchangeStep[A] = next(steps)
         while True:
             outcome: Outcome = None
             if isinstance(step, float):
-                self._sleep(step)
+                await self._sleep(step)
             else:
                 try:
-                    outcome = self._http.request(
+                    outcome = await self._http.request(
                         step.method,
                         step.path,
                         params=step.query,
@@ -127,37 +126,39 @@ class ServiceConnection:
                 answer: A = done.value
                 return answer
 
-    def items(self, request: Request[Page[P]]) -> Iterator[P]:
+    async def items(self, request: Request[Page[P]]) -> AsyncIterator[P]:
         """The items of a list; a page is requested once the one before it is used up."""
         while True:
-            page = self.send(request)
-            yield from page.items
+            page = await self.send(request)
+            for item in page.items:
+                yield item
             if page.next is None:
                 return
             request = following(request, page.next)
 
-    def _stream(self, reader: StreamReader[E]) -> Iterator[E]:
+    async def _stream(self, reader: StreamReader[E]) -> AsyncIterator[E]:
         """The events of a stream, without end; connects again where the stream breaks."""
         while True:
             try:
-                with self._http.stream(
+                async with self._http.stream(
                     "GET", reader.path, params=reader.query, headers=reader.headers, timeout=STREAM_SILENCE
                 ) as answer:
                     if answer.is_error:
-                        answer.read()
+                        await answer.aread()
                         wait = reader.reconnect(answer)
                     else:
-                        for line in answer.iter_lines():
-                            yield from reader.read(line, answer)
+                        async for line in answer.aiter_lines():
+                            for event in reader.read(line, answer):
+                                yield event
                         wait = reader.ended()
             except httpx.TransportError as error:
                 wait = reader.reconnect(error)
-            self._sleep(wait)
+            await self._sleep(wait)
 
-    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> OutputTail:
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncOutputTail:
         """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
-        return OutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
+        return AsyncOutputTail(self._stream(OutputStreamReader(self.url, dataflow, sink, last)))
 
-    def events(self) -> Iterator[EventAnswer]:
+    def events(self) -> AsyncIterator[EventAnswer]:
         """Follow what happens from now on, without end."""
         return self._stream(EventStreamReader(self.url))

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from manager.answers.base import Answer, FieldProblem, Form
+from braid_client.answers.base import Answer, FieldProblem, Form
 
 MOST_TRIED = 500
 """The most events of one source in a trial."""

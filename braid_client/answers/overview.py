@@ -4,9 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from braid_client.answers.base import Answer
+from braid_client.answers.dataflows import DataflowState
 from dags import State
-from manager.answers.base import Answer
-from manager.answers.dataflows import DataflowState
 
 
 class TroubledJobAnswer(Answer):

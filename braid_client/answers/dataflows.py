@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from braid_client.answers.base import Answer, FieldProblem, Form
+from braid_client.answers.pipelines import GivenUpModule, PlanAnswer
 from dags.outputs import EnvelopeOutput, OutputFormat
 from dags.schema import Kind
-from manager.answers.base import Answer, FieldProblem, Form
-from manager.answers.pipelines import GivenUpModule, PlanAnswer
 from merge import Basis
 
 

@@ -1,6 +1,6 @@
 """The sync connection is the async one without `async`."""
 
-from tests.manager.client.sync_client import FOLDER, GENERATED, generated
+from tests.braid_client.sync_client import FOLDER, GENERATED, generated
 
 
 def test_the_sync_connection_is_generated_from_the_async_one() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from manager.answers.dataflows import DataflowState, Start, Stop
-from manager.answers.reconfigurations import ReconfigurationForm
-from manager.answers.sources import SchemaForm, VisibilityForm
-from manager.answers.tenants import KeyForm, Quota, TenantForm
-from manager.client import AsyncClient, Client, Refused
+from braid_client import AsyncClient, Client, Refused
+from braid_client.answers.dataflows import DataflowState, Start, Stop
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.sources import SchemaForm, VisibilityForm
+from braid_client.answers.tenants import KeyForm, Quota, TenantForm
 from manager.kernel.live_events import LiveEvents
 from manager.rest.app import make_app
-from tests.manager.client.test_clients import LISTS, ROUTES
+from tests.braid_client.test_clients import LISTS, ROUTES
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import serving
 

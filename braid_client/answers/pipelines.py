@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from manager.answers.base import Answer, Form
-from manager.answers.reconfigurations import ReconfigurationAnswer
+from braid_client.answers.base import Answer, Form
+from braid_client.answers.reconfigurations import ReconfigurationAnswer
 from planning.constraint import ModuleShape
 from planning.problem import Criterion
 
