@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 from pydantic import BaseModel, ValidationError
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -29,8 +30,10 @@ from dags.json_text import describe_error
 from manager.exit_codes import ExitCode
 from manager.settings import ClientSettings, WrongSettings, read_client_settings
 
+_WIDTH = 100
+"""The width of tables that are not printed on a screen."""
 _WIDE = 10_000
-"""The width of tables that are not printed on a screen, so that no cell is cut."""
+"""The width of tables with all columns, whose rows are one line each."""
 _SMALLEST = 0.0005
 _FROM_HERE_WHOLE = 999.5
 WAIT_SECONDS = 120.0
@@ -42,6 +45,14 @@ F = TypeVar("F", bound=BaseModel)
 M = TypeVar("M", bound=BaseModel)
 
 
+class Notation(StrEnum):
+    """How a command writes its result: as tables and sentences for people, or as a document for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """The result of a command, for programs and for people."""
@@ -49,13 +60,18 @@ class Shown:
     data: BaseModel | Sequence[BaseModel] | dict[str, Any]
     text: RenderableType
 
-    def print(self, *, as_json: bool) -> None:
-        """Print it on standard output."""
-        if as_json:
-            sys.stdout.write(f"{json.dumps(_plain(self.data), ensure_ascii=False)}\n")
-            sys.stdout.flush()
+    def print(self, notation: Notation = Notation.TABLE, *, wide: bool = False) -> None:
+        """Print it on standard output; a wide one has every column, and no cell is folded."""
+        if notation is Notation.TABLE:
+            self.print_text(wide=wide)
         else:
-            _console().print(self.text, soft_wrap=isinstance(self.text, str | Text))
+            sys.stdout.write(_document(_plain(self.data), notation))
+            sys.stdout.flush()
+
+    def print_text(self, *, wide: bool) -> None:
+        """Print it for people."""
+        width = _WIDE if wide else None if sys.stdout.isatty() else _WIDTH
+        Console(highlight=False, width=width).print(self.text, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,31 +80,45 @@ class ShownLine(Shown):
 
     text: str
 
-    def print(self, *, as_json: bool) -> None:
-        """Print it on standard output; a half of a character, which no file can hold, is escaped."""
-        if as_json:
-            Shown.print(self, as_json=True)
-        else:
-            sys.stdout.write(f"{self.text.encode(errors='backslashreplace').decode()}\n")
-            sys.stdout.flush()
+    def print_text(self, *, wide: bool) -> None:  # noqa: ARG002 - a line is as wide as it is
+        """Print it as it is; a half of a character, which no file can hold, is escaped."""
+        sys.stdout.write(f"{self.text.encode(errors='backslashreplace').decode()}\n")
+        sys.stdout.flush()
 
 
-def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> RenderableType:
-    """A table; a sentence instead if there are no rows."""
-    shown = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
-    for column in shown.columns:
-        column.overflow = "fold"
-    for row in rows:
-        shown.add_row(*(Text(_cell(value)) for value in row))
-    return shown if shown.row_count else Text(empty)
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The rows of a table, some of whose columns are left out unless it is wide."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    wide: Collection[str]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        at = [at for at, name in enumerate(self.columns) if options.max_width >= _WIDE or name not in self.wide]
+        shown = Table(*(self.columns[place] for place in at), box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for column in shown.columns:
+            column.overflow = "fold"
+        for row in self.rows:
+            shown.add_row(*(Text(row[place]) for place in at))
+        yield shown
 
 
-def listing(items: Iterable[M], empty: str, cells: Callable[[M], Mapping[str, object]]) -> Shown:
+def table(*columns: str, rows: Iterable[Iterable[object]], empty: str, wide: Collection[str] = ()) -> RenderableType:
+    """A table; a sentence instead if there are no rows. Columns in `wide` are there only with --wide."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    return _Cells(columns, cells, wide) if cells else Text(empty)
+
+
+def listing(
+    items: Iterable[M], empty: str, cells: Callable[[M], Mapping[str, object]], *, wide: Collection[str] = ()
+) -> Shown:
     """A list as a table with a row for each item, whose cells are by their headings."""
     shown = tuple(items)
     rows = [cells(item) for item in shown]
     columns = rows[0] if rows else ()
-    return Shown(data=shown, text=table(*columns, rows=(row.values() for row in rows), empty=empty))
+    text = table(*columns, rows=(row.values() for row in rows), empty=empty, wide=wide)
+    return Shown(data=shown, text=text)
 
 
 def fields(item: BaseModel, *names: str) -> dict[str, object]:
@@ -151,8 +181,14 @@ def complain(message: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(message))
 
 
-def _console() -> Console:
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
+def _document(plain: Any, notation: Notation) -> str:
+    """One document, in a line of JSON, or in YAML, where `---` parts those of a command that prints several."""
+    text = json.dumps(plain, ensure_ascii=False)
+    if notation is Notation.JSON:
+        return f"{text}\n"
+    import yaml  # noqa: PLC0415 - few need it
+
+    return yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True, explicit_start=True)
 
 
 def _plain(data: BaseModel | Sequence[BaseModel] | dict[str, Any]) -> Any:
@@ -176,6 +212,9 @@ def _cell(value: object) -> str:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+_Output = Annotated[Notation, typer.Option("--output", "-o", help="Print a table, or one document for programs.")]
+_Json = Annotated[bool, typer.Option("--json", help="As --output json.")]
+_Wide = Annotated[bool, typer.Option("--wide", "-w", help="Print all columns of tables, and each row on one line.")]
 SettingsFile = Annotated[
     Path | None, typer.Option(help="The settings file. Default: BRAID_SETTINGS, else braid.toml in this folder.")
 ]
@@ -197,11 +236,13 @@ _REFUSALS = {
 _SERVER = 500
 
 
-_CLIENT_OPTIONS: Mapping[str, tuple[Any, Any]] = {
-    "url": (Url, None),
-    "settings": (SettingsFile, None),
-    "as_json": (AsJson, False),
+_PRINTING: Mapping[str, tuple[Any, Any]] = {
+    "output": (_Output, Notation.TABLE),
+    "as_json": (_Json, False),
+    "wide": (_Wide, False),
 }
+CLIENT_OPTIONS: Mapping[str, tuple[Any, Any]] = {"url": (Url, None), "settings": (SettingsFile, None), **_PRINTING}
+"""The options of every command that asks the service."""
 
 
 class WrongUsage(Exception):
@@ -222,17 +263,30 @@ _FAILURES: Mapping[type[Exception], tuple[str, ExitCode]] = {
 """What programs are told about each error but a refusal, which has a code and a status of its own."""
 
 
+def printed(command: Callable[P, Shown | Iterator[Shown]]) -> Callable[..., None]:
+    """Make a command of a function that returns what is shown."""
+
+    @functools.wraps(command)
+    def run(*args: Any, output: Notation, as_json: bool, wide: bool, **options: Any) -> None:
+        notation = Notation.JSON if as_json else output
+        with exit_on_error(notation):
+            result = command(*args, **options)
+            for shown in (result,) if isinstance(result, Shown) else result:
+                shown.print(notation, wide=wide)
+
+    return with_options(run, _PRINTING)
+
+
 def client_command(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
     """Make a command of a function that takes a client."""
 
     @functools.wraps(command)
-    def run(*args: Any, url: str | None, settings: Path | None, as_json: bool, **options: Any) -> None:
-        with exit_on_error(as_json=as_json), _client(read_client_settings({"url": url}, settings)) as client:
+    def run(*args: Any, url: str | None, settings: Path | None, **options: Any) -> Iterator[Shown]:
+        with _client(read_client_settings({"url": url}, settings)) as client:
             result = command(client, *args, **options)
-            for shown in (result,) if isinstance(result, Shown) else result:
-                shown.print(as_json=as_json)
+            yield from (result,) if isinstance(result, Shown) else result
 
-    return with_options(run, _CLIENT_OPTIONS, instead_of=list(inspect.signature(command).parameters)[:1])
+    return with_options(printed(run), CLIENT_OPTIONS, instead_of=list(inspect.signature(command).parameters)[:1])
 
 
 def with_options(
@@ -260,7 +314,7 @@ def group(*, help: str) -> typer.Typer:  # noqa: A002 - `summary` reads it, as a
 
 
 @contextmanager
-def exit_on_error(*, as_json: bool) -> Iterator[None]:
+def exit_on_error(notation: Notation = Notation.TABLE) -> Iterator[None]:
     """Report an error inside, and end the command with its exit code."""
     try:
         yield
@@ -270,8 +324,8 @@ def exit_on_error(*, as_json: bool) -> Iterator[None]:
                 complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
         else:
             complain(str(error))
-        if as_json:
-            Shown(data={"problem": _problem(error)}, text="").print(as_json=True)
+        if notation is not Notation.TABLE:
+            Shown(data={"problem": _problem(error)}, text="").print(notation)
         raise typer.Exit(_exit_code(error)) from None
 
 

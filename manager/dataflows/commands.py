@@ -126,7 +126,9 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     if quiet:
         return _ids(dataflows, dataflows)
     columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
-    return listing(dataflows, "no dataflows", lambda dataflow: fields(dataflow, *columns))
+    return listing(
+        dataflows, "no dataflows", lambda dataflow: fields(dataflow, *columns), wide=("revision", "submitted")
+    )
 
 
 @client_command

@@ -17,7 +17,7 @@ from adaptation.documents import resolve
 from braid_client.answers.base import FieldProblem
 from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility, canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.cli import AsJson, Shown, WrongUsage, complain, counted, exit_on_error
+from manager.cli import Shown, WrongUsage, complain, counted, lines, printed
 from manager.exit_codes import ExitCode
 from merge import RunningGraph, explain, merge
 
@@ -70,6 +70,7 @@ class CheckedFile(BaseModel):
     problems: tuple[FieldProblem, ...] = ()
 
 
+@printed
 def check(
     files: Annotated[list[Path], typer.Argument(help="Documents, each with one dataflow.")],
     sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
@@ -81,30 +82,28 @@ def check(
             "TYPES. May be repeated."
         ),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Iterator[Shown]:
     """Check documents, and count the tasks that each would share with earlier ones."""
-    with exit_on_error(as_json=as_json):
-        try:
-            if types:
-                # Modules are looked for in the current folder too, as by `python -m`.
-                sys.path.insert(0, str(Path.cwd()))
-            registered, catalogue = read_sources(sources), installed_catalogue(types or ())
-        except (UnreadableSources, BrokenTaskTypes) as error:
-            raise WrongUsage(str(error)) from None
-        results: list[CheckedFile] = []
-        for checked in _checked(files, registered, catalogue, tenant):
-            results.append(checked)
-            for problem in checked.problems:
-                place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
-                complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
-            if checked.good and not as_json:
-                shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
-                typer.echo(f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}")
-        if as_json:
-            Shown(data=results, text="").print(as_json=True)
-        if not all(checked.good for checked in results):
-            raise typer.Exit(ExitCode.PROBLEMS)
+    try:
+        if types:
+            # Modules are looked for in the current folder too, as by `python -m`.
+            sys.path.insert(0, str(Path.cwd()))
+        registered, catalogue = read_sources(sources), installed_catalogue(types or ())
+    except (UnreadableSources, BrokenTaskTypes) as error:
+        raise WrongUsage(str(error)) from None
+    results = list(_checked(files, registered, catalogue, tenant))
+    for checked in results:
+        for problem in checked.problems:
+            place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
+            complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
+    yield Shown(data=results, text=lines(*(_valid(checked) for checked in results if checked.good)))
+    if not all(checked.good for checked in results):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _valid(checked: CheckedFile) -> str:
+    shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
+    return f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}"
 
 
 def schema() -> None:
@@ -112,10 +111,11 @@ def schema() -> None:
     typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
 
 
-def show_version(as_json: AsJson = False) -> None:
+@printed
+def show_version() -> Shown:
     """Print the version of Braid."""
     installed = version("braid")
-    Shown(data={"version": installed}, text=installed).print(as_json=as_json)
+    return Shown(data={"version": installed}, text=installed)
 
 
 def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue, tenant: str) -> Iterator[CheckedFile]:

@@ -18,7 +18,8 @@ from manager.cli import Id, Shown, client_command, fields, group, lines, listing
 @client_command
 def jobs(client: Client) -> Shown:
     """List the jobs, with their plans and the latest status from their hosts."""
-    return listing(client.jobs(), "no jobs", _job)
+    wide = ("paused", "shards", "batch", "seconds p50/p99", "latency s p50/p99", "restarts", "seen")
+    return listing(client.jobs(), "no jobs", _job, wide=wide)
 
 
 def _job(job: JobAnswer) -> dict[str, object]:
@@ -40,7 +41,7 @@ def _job(job: JobAnswer) -> dict[str, object]:
 @client_command
 def hosts(client: Client) -> Shown:
     """List the hosts."""
-    return listing(client.hosts(), "no hosts", _host)
+    return listing(client.hosts(), "no hosts", _host, wide=("spools", "dropped", "CPU seconds", "release"))
 
 
 def _host(host: HostAnswer) -> dict[str, object]:
@@ -70,6 +71,7 @@ def operations(
             "what": operation.kind,
             **fields(operation, "subject", "started", "reused", "paused", "seconds", "note"),
         },
+        wide=("started", "reused", "paused", "seconds"),
     )
 
 
@@ -109,7 +111,7 @@ def explain(
     return Shown(
         data=answer,
         text=lines(
-            table(*columns, rows=rows, empty="no tasks"),
+            table(*columns, rows=rows, empty="no tasks", wide=("image", "tags")),
             f"what is not shared costs {answer.cost:.3f} cores",
             f"the cheapest groups cost {answer.cheapest:.3f}{second}{bound}",
             *(f"a host of image {name} would save {saved:.3f} cores" for name, saved in answer.saves.items()),

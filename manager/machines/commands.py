@@ -1,17 +1,15 @@
 """The commands about machines, which carry hosts, and about the images of these: `braid machines`, `braid images`."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from braid_client.answers.jobs import CarriedHostAnswer, ImageForm, MachineAnswer
 from braid_client.client import Client
 from manager.cli import (
-    AsJson,
-    SettingsFile,
+    CLIENT_OPTIONS,
     Shown,
-    Url,
     client_command,
     complain,
     counted,
@@ -19,6 +17,7 @@ from manager.cli import (
     fill_form,
     group,
     listing,
+    with_options,
 )
 from manager.exit_codes import ExitCode
 
@@ -31,20 +30,21 @@ machines_app = typer.Typer(add_completion=False, help="List machines, admit, dra
 Machine = Annotated[str, typer.Argument(help="The machine.", metavar="NAME")]
 
 
-@machines_app.callback(invoke_without_command=True)
-def machines(
-    context: typer.Context, *, url: Url = None, settings: SettingsFile = None, as_json: AsJson = False
-) -> None:
-    """List machines, admit them, drain them, and forget them. Without a command they are listed."""
-    if context.invoked_subcommand is None:
-        list_machines(url=url, settings=settings, as_json=as_json)
-
-
 @machines_app.command("list")
 @client_command
 def list_machines(client: Client) -> Shown:
     """List the machines with the hosts that they carry, and the machines that have copies of these."""
-    return listing(client.machines(), "no machines", _cells)
+    wide = ("zone", "cores", "of the ring", "shares root with", "keeps", "behind bytes")
+    return listing(client.machines(), "no machines", _cells, wide=wide)
+
+
+def machines(context: typer.Context, **options: Any) -> None:
+    """List machines, admit them, drain them, and forget them. Without a command they are listed."""
+    if context.invoked_subcommand is None:
+        list_machines(**options)
+
+
+machines_app.callback(invoke_without_command=True)(with_options(machines, CLIENT_OPTIONS))
 
 
 def _cells(machine: MachineAnswer) -> dict[str, object]:

@@ -184,6 +184,7 @@ def list_dead_letters(client: Client, dataflow: OnlyOf = None) -> Shown:
             "reason": letter.reason,
             "older dropped": letter.dropped or "",
         },
+        wide=("port", "older dropped"),
     )
 
 
@@ -193,7 +194,12 @@ def list_groups(client: Client, dataflow: OnlyOf = None) -> Shown:
     """List how many there are by task and reason, with the first and the last time; any id of a group stands for it."""
     columns = ("instance", "dataflows", "dead_letters", "first", "last", "reason")
     groups = client.dead_letter_groups(dataflow=dataflow)
-    return listing(groups, "no dead letters", lambda alike: {"newest id": alike.newest, **fields(alike, *columns)})
+    return listing(
+        groups,
+        "no dead letters",
+        lambda alike: {"newest id": alike.newest, **fields(alike, *columns)},
+        wide=("instance", "first"),
+    )
 
 
 @app.command()

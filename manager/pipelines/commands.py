@@ -114,6 +114,7 @@ def wheels(client: Client, tenant: OfTenant = None) -> Shown:
             "owner": wheel.owner or "operators",
             **fields(wheel, "bytes", "sent", "digest"),
         },
+        wide=("owner", "bytes", "sent"),
     )
 
 
@@ -189,6 +190,7 @@ def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
             **fields(module, *columns),
             "vouched": module.vouched if module.type in {CODE_TYPE, CONNECTING_TYPE} else None,
         },
+        wide=("type", "vouched"),
     )
 
 

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 from pydantic.fields import FieldInfo
 
-from manager.cli import AsJson, SettingsFile, Shown, WrongUsage, counted, exit_on_error, table, with_options
+from manager.cli import (
+    Notation,
+    SettingsFile,
+    Shown,
+    WrongUsage,
+    counted,
+    exit_on_error,
+    printed,
+    table,
+    with_options,
+)
 from manager.exit_codes import ExitCode
 from manager.settings import SECRET_SETTINGS, Settings, read_client_settings, read_settings, settings_file
 
@@ -21,7 +31,7 @@ def serve(*, settings: Path | None, as_json: bool, **flags: Any) -> None:
     Each option can be set as BRAID_<NAME> too, or in the settings file. The URLs of the broker and the database hold
     secrets, so they can be set only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
     """
-    with exit_on_error(as_json=as_json):
+    with exit_on_error(Notation.JSON if as_json else Notation.TABLE):
         values = read_settings({**flags, "tag": flags["tag"] or None}, settings)
         from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - it imports the bridge
         from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
@@ -58,7 +68,7 @@ def entrance(  # noqa: PLR0913 - an option for each of its settings
 
     It refuses what mosquitto does not: the client ids of other users, and subscriptions to their outputs.
     """
-    with exit_on_error(as_json=as_json):
+    with exit_on_error(Notation.JSON if as_json else Notation.TABLE):
         host, _, port = listen.rpartition(":")
         if not host or not port.isdecimal():
             raise WrongUsage(f"--listen {listen}: give it as host:port, such as 0.0.0.0:8883")
@@ -76,7 +86,8 @@ def entrance(  # noqa: PLR0913 - an option for each of its settings
 Root = Annotated[Path | None, typer.Option(help="The root folder. Default: from the settings.")]
 
 
-def backup(  # noqa: PLR0913 - each is an option
+@printed
+def backup(
     file: Annotated[Path, typer.Argument(help="The archive to make; it must not exist.")],
     *,
     root: Root = None,
@@ -87,32 +98,31 @@ def backup(  # noqa: PLR0913 - each is an option
         bool, typer.Option("--with-key", help="Include the first operator's API key, and the key to secrets.")
     ] = False,
     settings: SettingsFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Back up the service of this machine into one archive, even while it runs."""
-    with exit_on_error(as_json=as_json), _kept(root, settings) as (folder, url):
+    with _kept(root, settings) as (folder, url):
         from manager.backup import back_up  # noqa: PLC0415 - it imports much of the service
 
         made = back_up(folder.absolute(), url, file, with_spools=with_spools, with_key=with_key)
         held = f"{counted(made.counts['dataflow'], 'dataflow')} and {counted(made.jobs, 'job')}"
         text = f"{file} holds {held}; keep it where others cannot read it"
-        Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
+        return Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text)
 
 
+@printed
 def restore(
     file: Annotated[Path, typer.Argument(help="The archive that `braid backup` made.")],
     *,
     root: Root = None,
     settings: SettingsFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Restore a backup into an empty root and an empty database, before the service is started there."""
-    with exit_on_error(as_json=as_json), _kept(root, settings) as (folder, url):
+    with _kept(root, settings) as (folder, url):
         from manager.backup import restore as fill  # noqa: PLC0415 - as above
 
         made = fill(file, folder.absolute(), url)
         text = f"{folder} is restored to {made.made:%Y-%m-%d %H:%M:%S} UTC; start it with `braid serve`"
-        Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text).print(as_json=as_json)
+        return Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text)
 
 
 @contextmanager
@@ -129,30 +139,29 @@ def _kept(root: Path | None, settings: Path | None) -> Iterator[tuple[Path, str]
         raise WrongUsage(str(error)) from None
 
 
+@printed
 def doctor(
     *,
     root: Annotated[Path | None, typer.Option(help="The root folder to examine. Default: from the settings.")] = None,
     settings: SettingsFile = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Iterator[Shown]:
     """Look for problems on this machine, with a remedy for each."""
-    with exit_on_error(as_json=as_json):
-        values, client = read_settings({"root": root}, settings), read_client_settings({"root": root}, settings)
-        from manager.process.doctor import (  # noqa: PLC0415 - it imports much of the service
-            DOCTOR_CHECKS,
-            FindingState,
-            certificates,
-            copies_reach,
-            examine,
-            private,
-            published_code,
-            service_clock,
-        )
+    values, client = read_settings({"root": root}, settings), read_client_settings({"root": root}, settings)
+    from manager.process.doctor import (  # noqa: PLC0415 - it imports much of the service
+        DOCTOR_CHECKS,
+        FindingState,
+        certificates,
+        copies_reach,
+        examine,
+        private,
+        published_code,
+        service_clock,
+    )
 
-        of_machine = (partial(check, client) for check in (service_clock, copies_reach, certificates))
-        of_settings = partial(private, settings_file(settings))
-        findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
-        rows = ((finding.what, finding.state, finding.detail, finding.remedy) for finding in findings)
-        Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
-        wrong = any(finding.state is FindingState.WRONG for finding in findings)
-        raise typer.Exit(ExitCode.UNWELL if wrong else ExitCode.WELL)
+    of_machine = (partial(check, client) for check in (service_clock, copies_reach, certificates))
+    of_settings = partial(private, settings_file(settings))
+    findings = tuple(examine(values, (*DOCTOR_CHECKS, *of_machine, published_code, of_settings)))
+    rows = ((finding.what, finding.state, finding.detail, finding.remedy) for finding in findings)
+    yield Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty=""))
+    wrong = any(finding.state is FindingState.WRONG for finding in findings)
+    raise typer.Exit(ExitCode.UNWELL if wrong else ExitCode.WELL)

@@ -181,6 +181,7 @@ def _history(client: Client, dataflow: str) -> Shown:
             "undoes": answer.undoes,
             "note": answer.outcome or _queued(answer),
         },
+        wide=("switched", "undoes"),
     )
 
 

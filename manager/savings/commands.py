@@ -23,6 +23,8 @@ from braid_client.answers.savings import (
 from braid_client.client import Client
 from manager.cli import Shown, WrongUsage, client_command, lines, moment, number, table
 
+_BOUNDS = ("low", "high")
+"""The columns of estimates that are there only with --wide."""
 TIME_FORMAT = "such as 2026-03-01T12:00, by default in this machine's time zone."
 
 
@@ -101,8 +103,9 @@ def _priced(
 ) -> RenderableType:
     """A table whose last column is money, which is left out where cores have no price."""
     if answer.price_per_core_hour is None:
-        return table(*columns[:-1], rows=[row[:-1] for row in rows], empty=empty)
-    return table(*columns[:-1], f"{columns[-1]} {answer.currency}".strip(), rows=rows, empty=empty)
+        return table(*columns[:-1], rows=[row[:-1] for row in rows], empty=empty, wide=_BOUNDS)
+    money = f"{columns[-1]} {answer.currency}".strip()
+    return table(*columns[:-1], money, rows=rows, empty=empty, wide=_BOUNDS)
 
 
 def _taken(taken: CpuAnswer | None) -> tuple[object, ...]:
@@ -154,17 +157,13 @@ def bill(  # noqa: PLR0913 - each is an option, which callers name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Csv(Shown):
-    """A bill that is printed as CSV, unless JSON is asked for."""
+    """A bill whose text is CSV."""
 
     data: BillAnswer
 
-    def print(self, *, as_json: bool) -> None:
-        if as_json:
-            # `super()` does not work in a class with slots.
-            Shown.print(self, as_json=True)
-        else:
-            sys.stdout.write(as_csv(self.data))
-            sys.stdout.flush()
+    def print_text(self, *, wide: bool) -> None:  # noqa: ARG002 - CSV has every column
+        sys.stdout.write(as_csv(self.data))
+        sys.stdout.flush()
 
 
 def _bounds(month: str) -> tuple[datetime, datetime]:

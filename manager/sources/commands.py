@@ -59,6 +59,7 @@ def list_sources(client: Client) -> Shown:
             "accepted": source.received and source.received.accepted,
             "rejected": source.received and source.received.rejected,
         },
+        wide=("readers", "schema"),
     )
 
 

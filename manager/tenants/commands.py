@@ -74,6 +74,7 @@ def list_tenants(client: Client) -> Shown:
             "in quarantine until": tenant.quarantined_until,
             "since": tenant.created,
         },
+        wide=("publishes code", "since"),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from rich.console import Console
 
 from manager import cli
@@ -577,7 +578,7 @@ def test_each_command_sends_its_request_and_shows_the_answer(  # noqa: PLR0913 -
     *, braid: Braid, words: str, answers: list[httpx.Response], asked: list[str], document: Any, shown: list[str]
 ) -> None:
     """On standard output, with an empty standard error."""
-    result = braid(*words.split(), answers=answers)
+    result = braid(*words.split(), "--wide", answers=answers)
     assert (0, "") == (result.exit_code, result.stderr)
     assert asked == braid.requests()
     assert [text for text in shown if text not in result.stdout] == []
@@ -592,6 +593,17 @@ def test_each_command_prints_one_json_document(  # noqa: PLR0913 - as above
     assert document == braid.printed_json(*words.split(), answers=answers)
     assert asked == braid.requests()
     assert shown
+
+
+@EACH
+def test_lists_fit_a_hundred_characters(  # noqa: PLR0913 - as above
+    *, braid: Braid, words: str, answers: list[httpx.Response], asked: list[str], document: Any, shown: list[str]
+) -> None:
+    """Even where the output is no screen."""
+    printed = braid(*words.split(), answers=answers).stdout.splitlines()
+    assert not isinstance(document, list) or max(map(len, printed)) <= 100
+    assert asked == braid.requests()
+    assert shown or not document
 
 
 def test_a_drain_that_cannot_end_says_why(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -615,10 +627,25 @@ def test_a_drain_goes_on_while_a_host_can_leave(braid: Braid, monkeypatch: pytes
     assert (0, "north carries no host, and may be stopped\n") == (result.exit_code, result.stdout)
 
 
-def test_a_long_cell_is_not_cut(braid: Braid) -> None:
-    """If the output is not a screen, a row is one line of any length."""
-    result = braid("list", answers=page(DATAFLOW | {"name": "x" * 500}))
-    assert "x" * 500 in result.stdout
+def test_a_row_is_one_line_with_wide(braid: Braid) -> None:
+    """Of any length and with every column; without, a long cell is folded, and nothing of it is cut."""
+    answers = page(DATAFLOW | {"name": "x" * 500})
+    wide, narrow = braid("list", "--wide", answers=answers).stdout, braid("list", answers=answers).stdout
+    assert "x" * 500 in wide
+    assert (500, True) == (narrow.count("x"), max(map(len, narrow.splitlines())) <= 100)
+    assert (True, False) == ("revision" in wide, "revision" in narrow)
+
+
+def test_results_are_printed_as_yaml(braid: Braid) -> None:
+    """The same document as in JSON, which `---` parts from the next one; so is what was not done."""
+    answers = page(DATAFLOW | {"name": "größe: 1"})
+    written = braid("list", "--output", "yaml", answers=answers).stdout
+    assert (True, True) == (written.startswith("---\n"), "name: 'größe: 1'" in written)
+    assert braid.printed_json("list", answers=answers) == yaml.safe_load(written)
+    assert (
+        "forbidden"
+        == yaml.safe_load(braid("jobs", "-o", "yaml", answers=refusal(403, "forbidden")).stdout)["problem"]["code"]
+    )
 
 
 def test_a_cell_is_wrapped_on_a_narrow_screen() -> None:

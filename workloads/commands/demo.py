@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from braid_client.answers.savings import SavingsAnswer
-from manager.cli import AsJson, Shown
+from manager.cli import AsJson, Notation, Shown
 from workloads.commands.replay import end_run
 from workloads.demo import (
     DEMO_DATAFLOWS,
@@ -70,7 +70,7 @@ def demo(
     out.print(f"Report: {escape(outcome.report)}", soft_wrap=True)
     out.print(f"Everything has stopped; no process is left. The demo took {outcome.seconds:.0f} s.")
     if as_json:
-        Shown(data=asdict(outcome), text="").print(as_json=True)
+        Shown(data=asdict(outcome), text="").print(Notation.JSON)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.cli import AsJson, Shown, WrongUsage, complain, exit_on_error, lines, table
+from manager.cli import Shown, WrongUsage, complain, lines, printed, table
 from manager.exit_codes import ExitCode
 from workloads.opmw.document_encoder import ITERATIONS, Inputs, SourcesBy
 from workloads.opmw.sharing_counts import SharingCounts, count_sharing
@@ -22,6 +22,7 @@ _NAMED = 3
 """The number of places that are listed for each cause."""
 
 
+@printed
 def opmw(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path], typer.Argument(help="Workflow templates: OPMW or WINGS, in Turtle or RDF/XML.")],
     into: Annotated[Path, typer.Option(help="The folder to write; it must not hold a workload yet.")],
@@ -35,37 +36,35 @@ def opmw(  # noqa: PLR0913, PLR0917 - a command's options
     details: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--details", help="Show each finding, instead of each cause once.")
     ] = False,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
-) -> None:
+) -> Iterator[Shown]:
     """Turn published workflow templates into a workload: a document for each, and the sources that they read.
 
     Every document passes the checks of `braid check`. Skipped and repaired templates are listed with the reasons.
     """
-    with exit_on_error(as_json=as_json):
-        try:
-            catalogue = installed_catalogue()
-        except BrokenTaskTypes as error:
-            raise WrongUsage(str(error)) from None
-        if (into / "workload.json").exists():
-            raise WrongUsage(f"{into}: already holds a workload; choose another folder, or remove that one")
-        templates = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
-        counts = count_sharing([template.dataflow for template in templates.imported])
-        if templates.imported:
-            options = f"--sources {sources} --inputs {inputs}{' --sinks' if sinks else ''}"
-            outcomes = Counter(finding.outcome.value for finding in templates.findings)
-            about = {
-                "made by": f"braid opmw {' '.join(file.name for file in files)} {options}",
-                "templates": len(templates.imported),
-                "iterations": ITERATIONS,
-                "shared": counts.as_json(),
-                "findings": dict(sorted(outcomes.items())),
-            }
-            _write(templates, into, about)
-        text = _shown(templates, counts, into, details=details)
-        Shown(data=_data(templates, counts), text=text).print(as_json=as_json)
-        if not templates.imported:
-            complain("no file contains a template that can run; nothing was written")
-            raise typer.Exit(ExitCode.PROBLEMS)
+    try:
+        catalogue = installed_catalogue()
+    except BrokenTaskTypes as error:
+        raise WrongUsage(str(error)) from None
+    if (into / "workload.json").exists():
+        raise WrongUsage(f"{into}: already holds a workload; choose another folder, or remove that one")
+    templates = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
+    counts = count_sharing([template.dataflow for template in templates.imported])
+    if templates.imported:
+        options = f"--sources {sources} --inputs {inputs}{' --sinks' if sinks else ''}"
+        outcomes = Counter(finding.outcome.value for finding in templates.findings)
+        about = {
+            "made by": f"braid opmw {' '.join(file.name for file in files)} {options}",
+            "templates": len(templates.imported),
+            "iterations": ITERATIONS,
+            "shared": counts.as_json(),
+            "findings": dict(sorted(outcomes.items())),
+        }
+        _write(templates, into, about)
+    text = _shown(templates, counts, into, details=details)
+    yield Shown(data=_data(templates, counts), text=text)
+    if not templates.imported:
+        complain("no file contains a template that can run; nothing was written")
+        raise typer.Exit(ExitCode.PROBLEMS)
 
 
 def _write(templates: TemplateImport, into: Path, about: dict[str, object]) -> None:

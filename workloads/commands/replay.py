@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
+from manager.cli import AsJson, Notation, Shown, WrongUsage, exit_on_error
 from manager.exit_codes import ExitCode
 from manager.settings import Placement
 from workloads.replay.dry_replay import NotReplayed, replay_dry
@@ -39,7 +39,8 @@ def replay(  # noqa: PLR0913 - a replay has these settings
 ) -> None:
     """Replay a trace on a service of its own; record the counts and the cost of each step."""
     out = Console(highlight=False, stderr=True)
-    with exit_on_error(as_json=as_json):
+    notation = Notation.JSON if as_json else Notation.TABLE
+    with exit_on_error(notation):
         try:
             drawn = read_trace(trace)
             workload = load_workload(drawn.workload)
@@ -62,7 +63,7 @@ def replay(  # noqa: PLR0913 - a replay has these settings
         Shown(
             data={"into": str(into), "steps": len(drawn.steps)},
             text=f"{into}: {len(drawn.steps)} steps; for a report: braid report {into}",
-        ).print(as_json=as_json)
+        ).print(notation)
 
 
 def _points(measure: str) -> int:
@@ -79,5 +80,5 @@ def end_run(out: Console, name: str, why: str, *, as_json: bool, style: str = ""
     """Say why a run ended early, to people and to programs, and end the command."""
     out.print(escape(why), soft_wrap=True, style=style)
     if as_json:
-        Shown(data={"problem": {"code": name, "detail": why}}, text="").print(as_json=True)
+        Shown(data={"problem": {"code": name, "detail": why}}, text="").print(Notation.JSON)
     raise typer.Exit(ExitCode.INTERRUPTED if name == "interrupted" else ExitCode.FAILED) from None

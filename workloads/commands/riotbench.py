@@ -8,32 +8,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
+from manager.cli import Shown, WrongUsage, printed
 from workloads.riotbench.datasets import DATA_SETS
 from workloads.riotbench.rows import WrongFile, read_rows
 
 SetName = Literal["urban", "taxi", "grid", "fitness"]
 
 
+@printed
 def riotbench(
     files: Annotated[list[Path], typer.Argument(help="The benchmark's files: rows of SenML, or CSV with a header.")],
     *,
     data: Annotated[SetName, typer.Option("--set", help="The data set of the files.")],
     into: Annotated[Path, typer.Option(help="The file to write: JSON lines, one event for each row.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Convert files of RIoTBench to events that a source can replay."""
-    with exit_on_error(as_json=as_json):
-        try:
-            written = _write(chain.from_iterable(read_rows(path, DATA_SETS[data]) for path in files), into)
-        except WrongFile as error:
-            raise WrongUsage(str(error)) from None
-        except OSError as error:
-            raise WrongUsage(f"{into}: {error.strerror}; choose a file that can be written") from None
-        Shown(
-            data={"set": data, "rows": written, "into": str(into)},
-            text=f"{into}: {written:,} rows of the set {data}",
-        ).print(as_json=as_json)
+    try:
+        written = _write(chain.from_iterable(read_rows(path, DATA_SETS[data]) for path in files), into)
+    except WrongFile as error:
+        raise WrongUsage(str(error)) from None
+    except OSError as error:
+        raise WrongUsage(f"{into}: {error.strerror}; choose a file that can be written") from None
+    return Shown(
+        data={"set": data, "rows": written, "into": str(into)},
+        text=f"{into}: {written:,} rows of the set {data}",
+    )
 
 
 def _write(rows: Iterable[str], into: Path) -> int:

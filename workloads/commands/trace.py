@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.cli import AsJson, Shown, WrongUsage, exit_on_error
+from manager.cli import Shown, WrongUsage, printed
 from workloads.traces import (
     ARRIVALS,
     BETWEEN,
@@ -26,6 +26,7 @@ Model = Literal["seq", "rw", "poisson"]
 Draw = Callable[[str, Sequence[str], int], Trace]
 
 
+@printed
 def trace(  # noqa: PLR0913 - the options of all models
     workload: Annotated[str, typer.Argument(help="opmw, opmw-join or riotbench, also with :SEED; or a folder.")],
     *,
@@ -37,23 +38,21 @@ def trace(  # noqa: PLR0913 - the options of all models
     between: Annotated[float, typer.Option(min=1e-3, help="poisson: mean seconds between arrivals.")] = BETWEEN,
     lifetime: Annotated[float, typer.Option(min=1e-3, help="poisson: median seconds of a stay.")] = LIFETIME,
     spread: Annotated[float, typer.Option(min=0.0, help="poisson: deviation of log(lifetime).")] = LIFETIME_SPREAD,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Draw a trace over a workload: the order in which its dataflows are submitted and removed."""
     draws: dict[Model, Draw] = {
         "seq": sequential,
         "rw": partial(random_walk, steps=steps),
         "poisson": partial(poisson, arrivals=arrivals, between=between, lifetime=lifetime, spread=spread),
     }
-    with exit_on_error(as_json=as_json):
-        try:
-            drawn = draws[model](workload, tuple(load_workload(workload).dataflows), seed)
-            write_trace(drawn, into)
-        except (WrongWorkload, ValueError) as error:
-            raise WrongUsage(str(error)) from None
-        except OSError as error:
-            raise WrongUsage(f"{into}: {error.strerror}; name a file that can be written") from None
-        Shown(
-            data={"name": drawn.name, "steps": len(drawn.steps), "into": str(into)},
-            text=f"{into}: {drawn.name}, {len(drawn.steps)} steps over {workload}; replay it with braid replay {into}",
-        ).print(as_json=as_json)
+    try:
+        drawn = draws[model](workload, tuple(load_workload(workload).dataflows), seed)
+        write_trace(drawn, into)
+    except (WrongWorkload, ValueError) as error:
+        raise WrongUsage(str(error)) from None
+    except OSError as error:
+        raise WrongUsage(f"{into}: {error.strerror}; name a file that can be written") from None
+    return Shown(
+        data={"name": drawn.name, "steps": len(drawn.steps), "into": str(into)},
+        text=f"{into}: {drawn.name}, {len(drawn.steps)} steps over {workload}; replay it with braid replay {into}",
+    )
