@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks lock clean
+.PHONY: help classes demo test test-all explore bare check release chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n auto tests/documentation
+
+release: check  ## make the release VERSION=1.2.3: build, check and use it elsewhere, then commit and tag it here; publishes nothing
+	@$(BIN)/python -m tests.releases.release $(VERSION)
 
 chaos: classes  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration

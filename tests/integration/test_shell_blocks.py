@@ -5,7 +5,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -71,19 +70,17 @@ def blocks(shown: Page) -> list[Example]:
     return [each for each in shown.examples if each.language == "sh" and each.not_run is None]
 
 
-def second_terminal(folder: Path) -> Path:
+def second_terminal(folder: Path, installed: Path = BRAID.parent) -> Path:
     """The programs of a terminal in which `braid serve` is what runs in the first one already.
 
-    A service without a host of its own is one beside that, and is started.
+    They are those of an environment. A service without a host of its own is one beside that, and is started.
     """
     programs = folder / "bin"
     programs.mkdir()
-    scripts = {
-        "braid": f'case "$*" in serve*--host*none*) ;; serve*) exit 0 ;; esac\nexec {shlex.quote(str(BRAID))} "$@"\n',
-        "python": f'exec {shlex.quote(sys.executable)} "$@"\n',
-    }
-    for name, text in scripts.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+    serving = 'case "$*" in serve*--host*none*) ;; serve*) exit 0 ;; esac\n'
+    for name, before in (("braid", serving), ("python", "")):
+        script = f'#!/bin/sh\n{before}exec {shlex.quote(str(installed / name))} "$@"\n'
+        (programs / name).write_text(script, encoding="utf-8")
         (programs / name).chmod(0o755)
     return programs
 

@@ -1,0 +1,1 @@
+"""What `make release` makes: distributions that are whole and work where nothing else of the repository is."""
