@@ -16,7 +16,8 @@ import psutil
 
 from benchmarks import drawn_dataflows
 from benchmarks.instruments import alone, clocked
-from dags import Dataflow, Source, canonicalise
+from dags import Dataflow, Source
+from dags.canonical import canonicalise
 from merge import RunningGraph, merge, unmerge
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

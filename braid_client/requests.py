@@ -59,7 +59,7 @@ from braid_client.answers.tenants import (
 )
 from braid_client.answers.trials import TaskEvents, TrialAnswer
 from braid_client.request import IDEMPOTENCY_HEADER, Document, Request, body_of, get, page_of, request
-from planning.constraint import ModuleShape
+from dags.vocabulary import ModuleShape
 
 
 def _bundle(documents: Sequence[Document]) -> bytes:

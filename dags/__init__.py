@@ -1,11 +1,9 @@
 """Dataflows: their documents, task types, stream schemas and canonical form.
 
 Everything here is pure: bytes and records in, records or problems out. Nothing knows Spark, MQTT, SQL or HTTP.
-Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
+Start with `dags.canonical.canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
 """
 
-from dags.canonical import SCHEME, canonicalise, confine, outline
-from dags.canonical.outlines import Outline, OutlinedTask
 from dags.config import Config, NamesSource, Outside, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in, fields_in
 from dags.document import Document

@@ -34,7 +34,6 @@ from merge.tasks import Instance, RunningTask, Submitted, TaskCounts, counted
 from merge.work import (
     ASSUMED_BUSY,
     Amount,
-    Basis,
     MeasuredCosts,
     Weighed,
     each_step,

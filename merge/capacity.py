@@ -4,15 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from dags.vocabulary import LEAST_FIGURE, MOST_FIGURE
 from merge.tasks import Instance
 
 BEARABLE = 0.8
 """The part of its pace that a job's batches may take where it cannot be helped. A half is what it should take; the rest
 is for catching up, and is no reserve any more where most of it is taken all the time."""
-MOST_FIGURE = 1_000_000.0
-"""What no figure exceeds, so that sums of them stay whole numbers that a solver takes."""
-LEAST_FIGURE = 1e-6
-"""What no figure is below that others are divided by."""
 _LONG = 10**30
 
 

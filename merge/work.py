@@ -11,11 +11,11 @@ events that its sources send. What was not measured is assumed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 from dags import AnyTaskType, Dataflow, Key, Task
+from dags.vocabulary import Basis
 from merge.tasks import Instance, RunningTask
 
 Amount: TypeAlias = Fraction | int | float
@@ -129,16 +129,6 @@ LEAST_BUSY = 2.0**-11
 """The least that a task counts for: it costs something in each batch, even one without events."""
 _GRAIN = 2.0**-20
 """Placed tasks count in multiples of this, so that sums are exact in any order."""
-
-
-class Basis(StrEnum):
-    """The ground of an estimate, best first."""
-
-    MEASURED = "measured"
-    """The CPU and the events of the task itself, where it runs already."""
-    TYPE = "type"
-    """The mean cost of an event to tasks of its type, and the rate of its sources."""
-    ASSUMED = "assumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ True
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+
+from dags.vocabulary import ModuleShape
 
 State = Mapping[str, str]
 """The value of every variable, on one stream."""
@@ -172,37 +173,20 @@ _PAIRS = Equals(PAIR, "true")
 _SINGLE = Equals(PAIR, UNSET)
 
 
-class ModuleShape(StrEnum):
-    """The kind of stream that enters a module, and the kind that leaves it."""
-
-    ONE_TO_ONE = "one-to-one"
-    ONE_TO_PAIR = "one-to-pair"
-    PAIR_TO_PAIR = "pair-to-pair"
-    PAIR_TO_ONE = "pair-to-one"
-    FILTER = "filter"
-    """Some of the events of either kind, unchanged."""
-    JOIN = "join"
-    """Events of several streams, of either kind, made one."""
-
-    @property
-    def allows_no_op(self) -> bool:
-        """True if doing nothing has this shape too."""
-        return self in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}
-
-    @property
-    def requires(self) -> Constraint:
-        """What it requires of the kind of stream."""
-        return _REQUIRES.get(self, NOTHING)
-
-    @property
-    def ensures(self) -> Constraint:
-        """What it makes of the kind of stream."""
-        return {ModuleShape.ONE_TO_PAIR: _PAIRS, ModuleShape.PAIR_TO_ONE: _SINGLE}.get(self, NOTHING)
-
-
 _REQUIRES = {
     ModuleShape.ONE_TO_ONE: _SINGLE,
     ModuleShape.ONE_TO_PAIR: _SINGLE,
     ModuleShape.PAIR_TO_PAIR: _PAIRS,
     ModuleShape.PAIR_TO_ONE: _PAIRS,
 }
+_ENSURES = {ModuleShape.ONE_TO_PAIR: _PAIRS, ModuleShape.PAIR_TO_ONE: _SINGLE}
+
+
+def required_by(shape: ModuleShape) -> Constraint:
+    """What a shape requires of the kind of stream."""
+    return _REQUIRES.get(shape, NOTHING)
+
+
+def ensured_by(shape: ModuleShape) -> Constraint:
+    """What a shape makes of the kind of stream."""
+    return _ENSURES.get(shape, NOTHING)

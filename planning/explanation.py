@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from dags.vocabulary import Criterion
 from planning.constraint import NOTHING, All, Constraint, Equals, Some, affected, mentioned
 from planning.plan import OutOfTime, PipelinePlan, TimeLeft
 from planning.planner import find_plan, half_a_minute
-from planning.problem import Criterion, Goal, Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.problem import Goal, Meeting, Option, Outlet, PlanningProblem, Vertex
 
 T = TypeVar("T")
 _NEW = "a new module"

@@ -27,8 +27,9 @@ from dags.document import (
     TaskId,
 )
 from dags.problems import listed, problem_at, quoted, suggestion
-from planning.constraint import NOTHING, UNSET, All, Constraint, Equals, ModuleShape, Not, Same, Some
-from planning.problem import Criterion, Meeting
+from dags.vocabulary import Criterion, ModuleShape
+from planning.constraint import NOTHING, UNSET, All, Constraint, Equals, Not, Same, Some
+from planning.problem import Meeting
 
 MODULE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 VARIABLE_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"

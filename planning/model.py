@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
+from dags.vocabulary import Criterion
 from planning.constraint import All, Constraint, Domains, Equals, Not, Same, Some, affected
 from planning.plan import TimeLeft, look, peers_of
 from planning.problem import (
-    Criterion,
     Junction,
     Option,
     Outlet,

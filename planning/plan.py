@@ -12,8 +12,9 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from dags.vocabulary import Criterion
 from planning.constraint import State
-from planning.problem import Criterion, Inflow, Option, Outlet, Place, PlanningProblem, Vertex
+from planning.problem import Inflow, Option, Outlet, Place, PlanningProblem, Vertex
 
 
 class Maker(NamedTuple):

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from ortools.sat.python import cp_model
 
+from dags.vocabulary import Criterion
 from planning.model import Model, Values
 from planning.plan import OutOfTime, Peers, PipelinePlan, Reached, TimeLeft, apart, bound, figure, look, peers_of
-from planning.problem import Criterion, PlanningProblem
+from planning.problem import PlanningProblem
 from planning.reach import Reach, reach
 from planning.sweep import Sweep, SweepEffort, TooManySituations
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from dags.vocabulary import Criterion
 from planning.constraint import NOTHING, UNSET, Constraint
 
 MOST_WEIGHT = 10**13
@@ -151,23 +152,6 @@ class RunningVertex:
     def reads(self) -> tuple[Outlet, ...]:
         """What enters it."""
         return tuple(stream for inflow in self.inputs for stream in inflow.streams)
-
-
-class Criterion(StrEnum):
-    """A figure that a plan makes as small or as large as it can."""
-
-    CHANGES = "changes"
-    """The vertices that hold something else than at present."""
-    RESIDUE = "residue"
-    """The tasks that do not run yet, counted once if several vertices need the same one."""
-    COST = "cost"
-    QUALITY = "quality"
-    NO_OPS = "no-ops"
-
-    @property
-    def grows(self) -> bool:
-        """True if more of it is better."""
-        return self in {Criterion.QUALITY, Criterion.NO_OPS}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
+from dags.vocabulary import Criterion
 from planning.constraint import UNSET, All, Constraint, Equals, State, affected, holds, mentioned
 from planning.plan import Content, Maker, Peers, TaskIdentity, TimeLeft, figure, met, passed_on
-from planning.problem import Criterion, Meeting, Option, Outlet, PlanningProblem, Vertex
+from planning.problem import Meeting, Option, Outlet, PlanningProblem, Vertex
 from planning.reach import Reach
 
 _MOST_WAYS = 8_000_000

@@ -12,8 +12,8 @@ import re
 import threading
 from typing import Any
 
-from dags import Dataflow, canonicalise
-from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, DraftDocument, accept
+from dags import Dataflow
+from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, DraftDocument, accept, canonicalise
 from dags.document import read
 from tests.catalogue import CATALOGUE, SOURCES
 

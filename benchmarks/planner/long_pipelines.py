@@ -11,21 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from benchmarks.instruments import Figures
+from dags.vocabulary import Criterion
 from planning.constraint import NOTHING, UNSET, All, Constraint, Equals
 from planning.pipelines.planned import joint_problem
 from planning.plan import OutOfTime
 from planning.planner import find_plan
-from planning.problem import (
-    Criterion,
-    Goal,
-    Inflow,
-    Option,
-    Outlet,
-    PlanningProblem,
-    RunningVertex,
-    StateVariable,
-    Vertex,
-)
+from planning.problem import Goal, Inflow, Option, Outlet, PlanningProblem, RunningVertex, StateVariable, Vertex
 
 _PLACES = (16, 32, 64, 128)
 _GOALS_S = {16: 1.0, 32: 2.0, 64: 5.0, 128: 10.0}

@@ -25,7 +25,7 @@ from benchmarks.plain.sections import Section
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from braid_client import Client
 from braid_client.answers.pipelines import ReplanForm, ReplanKind
-from planning.problem import Criterion
+from dags.vocabulary import Criterion
 from workloads.pipelines.scenario import PipelineScenario, load_scenario
 
 Rows = list[tuple[Any, ...]]

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.instruments import Figures
+from dags.vocabulary import Criterion
 from planning.constraint import Equals
 from planning.planner import find_plan
-from planning.problem import Criterion, Goal, Inflow, Meeting, Option, Outlet, PlanningProblem, StateVariable, Vertex
+from planning.problem import Goal, Inflow, Meeting, Option, Outlet, PlanningProblem, StateVariable, Vertex
 
 STEPS = (1, 2, 4, 8, 16, 32, 64, 100, 200)
 ALTERNATIVES = (1, 2, 5, 10, 20, 35, 50)

@@ -15,13 +15,15 @@ from typing import Any
 from benchmarks.documents import row_document
 from benchmarks.drawn_dataflows import CATALOGUE, Shape, registered
 from benchmarks.instruments import Figures
-from dags import Dataflow, canonicalise
+from dags import Dataflow
+from dags.canonical import canonicalise
+from dags.vocabulary import Criterion
 from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
 from planning.pipelines.module import Module, read_module
 from planning.pipelines.planned import plan_pipeline
 from planning.pipelines.reader import Surroundings, nothing_runs, read_pipeline
-from planning.problem import Criterion, RunningVertex
+from planning.problem import RunningVertex
 
 _SHAPE = Shape(sources=5)
 _FIELDS = ("temperature", "humidity", "light")

@@ -11,7 +11,7 @@ from benchmarks.reconfiguration.installation import work_of
 from benchmarks.reconfiguration.running_workflow import RunningWorkflow
 from benchmarks.reconfiguration.workflows import WORKFLOWS
 from braid_client import Client
-from merge.reconfiguration.switches import Scheduler
+from dags.vocabulary import Scheduler
 
 _ROW_PACE = 0.1
 """So quick that no two tasks fit into one job."""

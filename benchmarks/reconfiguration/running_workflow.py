@@ -13,7 +13,7 @@ from benchmarks.reconfiguration.workflows import PAYMENT, Workflow
 from braid_client import Client
 from braid_client.answers.dataflows import SubmitAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
-from merge.reconfiguration.switches import Scheduler
+from dags.vocabulary import Scheduler
 
 _BOUND = 300.0
 _USERS = 50

@@ -11,7 +11,7 @@ from benchmarks.reconfiguration.one_job import document
 from benchmarks.reconfiguration.running_workflow import SteadyEvents
 from braid_client import Client
 from braid_client.answers.reconfigurations import ReconfigurationForm
-from merge.reconfiguration.switches import Scheduler
+from dags.vocabulary import Scheduler
 
 _CALM, _SURGE = 40, 250
 """Events a second before the surge and in it."""

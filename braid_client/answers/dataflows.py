@@ -10,7 +10,7 @@ from braid_client.answers.base import Answer, FieldProblem, Form
 from braid_client.answers.pipelines import GivenUpModule, PlanAnswer
 from dags.outputs import EnvelopeOutput, OutputFormat
 from dags.schema import Kind
-from merge import Basis
+from dags.vocabulary import Basis
 
 
 class DataflowState(StrEnum):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from braid_client.answers.base import Answer, Form
 from dags.document import MOST_TAGS, HostTag
-from merge.capacity import LEAST_FIGURE, MOST_FIGURE
+from dags.vocabulary import LEAST_FIGURE, MOST_FIGURE
 
 
 class RunningTaskFigures(Answer):

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from braid_client.answers.base import Answer, Form
 from braid_client.answers.reconfigurations import ReconfigurationAnswer
-from planning.constraint import ModuleShape
-from planning.problem import Criterion
+from dags.vocabulary import Criterion, ModuleShape
 
 
 class ModuleAnswer(Answer):

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from braid_client.answers.base import Answer
-from merge.reconfiguration.switches import Scheduler
+from dags.vocabulary import Scheduler
 
 
 class ReconfigurationForm(BaseModel):

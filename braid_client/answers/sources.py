@@ -2,15 +2,15 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from braid_client.answers.base import Answer, Form, SourceName, TenantName
 from dags import Kind, Visibility
-from dags.connectors import Connector
+from dags.connectors import Connector, FilesConnector, MqttConnector, OpcuaConnector
+from dags.kafka import KafkaConnector
 from dags.message_formats import JSON, MessageFormat
-from engine.catalogue import installed_connectors
 
 
 class TopicConnection(Form):
@@ -52,14 +52,35 @@ class ReplayConnection(Form):
     repeat: bool = False
 
 
+OWN_CONNECTIONS = (TopicConnection, RateConnection, TimerConnection, ReplayConnection)
+"""The kinds of connections that are no connectors."""
+_KINDS = {
+    get_args(known.model_fields["kind"].annotation)[0]: known
+    for known in (*OWN_CONNECTIONS, FilesConnector, KafkaConnector, MqttConnector, OpcuaConnector)
+}
+
+
+class OtherConnector(Connector):
+    """A connector of another package, which the service checks, since it knows the package."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: Annotated[str, Field(json_schema_extra={"not": {"enum": sorted(_KINDS)}})]
+
+
+def _tag(connection: Any) -> str | None:
+    kind = connection.get("kind") if isinstance(connection, dict) else getattr(connection, "kind", None)
+    return kind if kind is None or kind in _KINDS else "other"
+
+
 if TYPE_CHECKING:
     Connection: TypeAlias = TopicConnection | RateConnection | TimerConnection | ReplayConnection | Connector
 else:
-    # Packages may bring connectors of their own.
-    _OWN = (TopicConnection, RateConnection, TimerConnection, ReplayConnection)
     Connection = Annotated[
-        Union[(*_OWN, *installed_connectors().values())],
-        Field(discriminator="kind"),
+        Union[
+            (*(Annotated[known, Tag(kind)] for kind, known in _KINDS.items()), Annotated[OtherConnector, Tag("other")])
+        ],
+        Discriminator(_tag),
     ]
 
 

@@ -15,8 +15,8 @@ from sqlmodel import Session
 
 from braid_client.answers.dataflows import Start
 from braid_client.answers.overview import OperationKind
-from dags import Catalogue, Dataflow, Problem, Scope, outline
-from dags.canonical import NO_HISTORIES
+from dags import Catalogue, Dataflow, Problem, Scope
+from dags.canonical import NO_HISTORIES, outline
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
 from manager.documents.drafts import DraftPreview, preview_draft
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused

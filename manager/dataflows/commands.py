@@ -24,6 +24,7 @@ from braid_client.answers.dataflows import (
     TaskAnswer,
 )
 from braid_client.client import Client
+from dags.vocabulary import Basis
 from manager.cli import (
     File,
     Id,
@@ -45,7 +46,6 @@ from manager.cli import (
 )
 from manager.exit_codes import ExitCode
 from manager.pipelines.commands import plan_text
-from merge import Basis
 
 _BASES = {Basis.MEASURED: "measured", Basis.TYPE: "by type", Basis.ASSUMED: "assumed"}
 Files = Annotated[list[Path], typer.Argument(help="JSON files; - is standard input.")]

@@ -19,8 +19,8 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, and_, col, exists, or_, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from dags import Catalogue, Dataflow, InvalidDocument, Problem, Scope, canonicalise
-from dags.canonical import NO_HISTORIES
+from dags import Catalogue, Dataflow, InvalidDocument, Problem, Scope
+from dags.canonical import NO_HISTORIES, canonicalise
 from dags.problems import pointer, quoted
 from engine.tasks.code import CODE_TYPES, CodeConfig, ConnectingCodeConfig
 from engine.tasks.outside import MQTT_PUBLISH

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
 from braid_client.answers.base import FieldProblem
-from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility, canonicalise
+from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility
+from dags.canonical import canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.cli import Shown, WrongUsage, complain, counted, lines, printed
 from manager.exit_codes import ExitCode

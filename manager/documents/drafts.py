@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from braid_client.answers.dataflows import FieldRead, InputPreview, TaskPreview
-from dags import Dataflow, Outline, OutlinedTask, Schema
+from dags import Dataflow, Schema
+from dags.canonical.outlines import Outline, OutlinedTask
 from dags.schema import Kind
 from engine.plan import Plan
 from manager.kernel.state import CommittedState

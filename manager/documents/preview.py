@@ -23,8 +23,9 @@ from braid_client.answers.dataflows import Start
 from bridge.output_topics import own_filter
 from bridge.topics import ROOT
 from bridge.wire import Stream
-from dags import Dataflow, Key, Problem, Scope, Task, confine
+from dags import Dataflow, Key, Problem, Scope, Task
 from dags import State as Remembers
+from dags.canonical import confine
 from dags.canonical.tasks import taken_node
 from dags.outputs import SparkplugOutput
 from dags.problems import listed, pointer, quoted

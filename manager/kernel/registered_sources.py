@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from rpds import HashTrieMap
 
-from braid_client.answers.sources import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
+from braid_client.answers.sources import (
+    OWN_CONNECTIONS,
+    Connection,
+    RateConnection,
+    ReplayConnection,
+    TimerConnection,
+    TopicConnection,
+)
 from dags import Kind, Schema, Source, Visibility, fields_in
 from dags.connectors import Connector, MessageConnector
 from dags.message_formats import JSON, MessageFormat
 from dags.source_topics import is_wild, overlap, source_topic
+from engine.catalogue import installed_connectors
 from engine.plan import ConnectorSupply, Rated, ReplayedFile, Subscribed, Timed
 from manager.planner import Supplied
 from manager.store.tables import SourceRow
@@ -22,7 +30,15 @@ from merge import RunningTask
 # rpds's classes take no parameters at run time.
 
 
-_CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
+if TYPE_CHECKING:
+    InstalledConnection: TypeAlias = Connection
+else:
+    # Packages may bring connectors of their own.
+    InstalledConnection = Annotated[
+        Union[(*OWN_CONNECTIONS, *installed_connectors().values())],
+        Field(discriminator="kind"),
+    ]
+_CONNECTION: TypeAdapter[Connection] = TypeAdapter(InstalledConnection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from braid_client.answers.pipelines import (
     ReplanKind,
 )
 from braid_client.client import Client
+from dags.vocabulary import ModuleShape
 from manager.cli import (
     DryRun,
     File,
@@ -36,7 +37,6 @@ from manager.cli import (
     table,
 )
 from manager.reconfigurations.commands import Until, exit_unless_done, heading, wait_for
-from planning.constraint import ModuleShape
 from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
 app = group(help="Publish modules, list, show, deprecate and vouch for them; and their wheels.")

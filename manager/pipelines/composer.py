@@ -16,6 +16,7 @@ import rfc8785
 from braid_client.answers.pipelines import FallbackAnswer, FigureAnswer, GoalAnswer, PlaceAnswer, PlanAnswer
 from dags import InvalidDocument, Problem
 from dags.json_text import object_naming
+from dags.vocabulary import Criterion
 from manager.documents.canonical import modules_of, problems_of_documents
 from manager.kernel.dataflow_rows import WrittenDocument, WrittenKind
 from manager.kernel.registered_sources import Readable
@@ -35,7 +36,7 @@ from planning.pipelines.reader import (
     read_pipeline,
 )
 from planning.plan import OutOfTime, TimeLeft
-from planning.problem import Criterion, Inflow, Outlet, RunningVertex
+from planning.problem import Inflow, Outlet, RunningVertex
 
 
 def shareable(running: RunningGraph, texts: Collection[str]) -> Sequence[RunningTask]:

@@ -18,6 +18,7 @@ from braid_client.answers.overview import OperationKind
 from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
 from dags import InvalidDocument, Problem
 from dags.problems import pointer, quoted
+from dags.vocabulary import ModuleShape
 from engine.code.store import WheelStore
 from engine.code.wheel_file import UnfitWheel, read_wheel
 from manager.documents.canonical import is_vouched, visible_to
@@ -25,7 +26,6 @@ from manager.problem import Conflict, Forbidden, InvalidModule, InvalidWheel, No
 from manager.store.tables import ModuleRow, TenantRow, WheelRow
 from manager.tenants.quotas import Holding, check_another
 from manager.use_case import Base, Caller, Paging, note, operators_only, paged, tenant_of
-from planning.constraint import ModuleShape
 from planning.forms import ModuleForm
 from planning.pipelines.module import Module, pinned, read_module, source_digest, type_of
 

@@ -7,6 +7,7 @@ from pydantic import StringConstraints
 
 from braid_client.answers.base import Page
 from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, WheelAnswer
+from dags.vocabulary import ModuleShape
 from manager.problem import (
     Conflict,
     Forbidden,
@@ -20,7 +21,6 @@ from manager.problem import (
 from manager.rest import dependencies
 from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
-from planning.constraint import ModuleShape
 from planning.forms import MOST_VERSION, ModuleForm
 
 router = APIRouter(prefix="/v1", tags=["modules"])

@@ -7,6 +7,7 @@ from braid_client.answers.overview import OperationKind
 from braid_client.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
 from braid_client.answers.reconfigurations import ReconfigurationForm
 from dags.json_text import read_form
+from dags.vocabulary import Criterion
 from manager.documents.edited import compared
 from manager.kernel.dataflow_rows import keeping, running_dataflow, take_origin
 from manager.kernel.registered_sources import as_submitted
@@ -26,7 +27,6 @@ from manager.store.tables import DataflowRow
 from manager.use_case import Base, Caller
 from merge import Instance
 from planning.forms import PipelineForm
-from planning.problem import Criterion
 
 _PLACED_ANEW = frozenset({"no-host", "other-code", "other-jobs"})
 """The problems with a reconfiguration that a replacement does not have, because it places tasks anew."""

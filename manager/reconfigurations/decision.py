@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dags import Problem, StateFate, fate
 from dags.problems import listed, pointer
+from dags.vocabulary import Scheduler
 from engine.plan import FormerTask, StateChange
 from manager.kernel.transitions import TransitionScope
 from manager.planner import public_id
@@ -29,7 +30,7 @@ from merge import (
 from merge.jobs import crossings
 from merge.placement.board import owner_of, owners_of, trusted
 from merge.reconfiguration.alteration import Alteration, Edit, alteration, is_changed
-from merge.reconfiguration.switches import Scheduler, Switches, switches
+from merge.reconfiguration.switches import Switches, switches
 from merge.step import Settled, check_streams, settle
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from dags.vocabulary import Scheduler
 from manager.kernel.transitions import MEETINGS, Comer, Phase, Reconfiguration, Resolution, Transition
-from merge.reconfiguration.switches import Scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,13 @@ from braid_client.answers.reconfigurations import (
 )
 from dags import Problem
 from dags.problems import pointer
+from dags.vocabulary import Scheduler
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, request_key
 from manager.reconfigurations.steps import reconfiguration_scope
 from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
 from manager.use_case import Base, Caller, Paging, moment, number_in, operators_only, paged
-from merge.reconfiguration.switches import Scheduler
 
 
 class Reconfigurations(Base):

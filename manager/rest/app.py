@@ -19,7 +19,6 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
-from braid_client.answers.sources import SourceForm
 from dags import Document
 from engine.log_lines import named
 from manager.adaptation import routes as adaptation
@@ -44,7 +43,7 @@ from manager.sources import routes as sources
 from manager.tenants import routes as tenants
 from manager.trials import routes as trials
 
-_SCHEMAS: Mapping[str, type[BaseModel]] = {"dataflow.schema.json": Document, "source.schema.json": SourceForm}
+_SCHEMAS: Mapping[str, type[BaseModel]] = {"dataflow.schema.json": Document, "source.schema.json": sources.SOURCE_FORM}
 """The forms whose JSON Schemas the console has, by their names there."""
 _TYPES = {
     ".css": "text/css; charset=utf-8",

@@ -16,6 +16,7 @@ from sqlmodel import Session
 from braid_client.answers.dataflows import Saving
 from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
 from dags import Dataflow
+from dags.vocabulary import Basis
 from manager.problem import NotFound, invalid
 from manager.savings import ledger
 from manager.savings.bill import LONGEST_BILL, Bill, period
@@ -32,7 +33,7 @@ from manager.savings.ledger import (
 from manager.store.dead_letters import parts
 from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, moment, tenant_row
-from merge import Basis, Instance, MeasuredCosts, estimated
+from merge import Instance, MeasuredCosts, estimated
 
 _DATAFLOWS = table_of(DataflowRow).c
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import create_model
 
 from braid_client.answers.base import Page
 from braid_client.answers.sources import (
@@ -25,6 +26,7 @@ from braid_client.answers.sources import (
     WebhookRotationForm,
 )
 from dags.message_formats import MEDIA_TYPES
+from manager.kernel.registered_sources import InstalledConnection
 from manager.problem import (
     Conflict,
     Forbidden,
@@ -54,6 +56,10 @@ from manager.rest.examples import EVENT_LINES, EVENT_ROWS, SENT_EVENTS
 from manager.rest.openapi import documented
 from manager.sources.webhooks import WebhookDelivery
 
+SOURCE_FORM: type[SourceForm] = create_model(
+    SourceForm.__name__, __base__=SourceForm, __doc__=SourceForm.__doc__, connection=(InstalledConnection, ...)
+)
+"""The form with the connections of all packages that are installed here."""
 router = APIRouter(prefix="/v1", tags=["sources"])
 
 
@@ -64,13 +70,13 @@ router = APIRouter(prefix="/v1", tags=["sources"])
         Forbidden,
         NotFound,
         StateNotReady,
-        body=SourceForm,
+        body=SOURCE_FORM,
         status=201,
         leads_to={"name": ("source", "set_visibility", "revoke_source")},
     ),
 )
 def register_source(
-    service: TheService, caller: TheCaller, sent: Annotated[SourceForm, Depends(form(SourceForm))], response: Response
+    service: TheService, caller: TheCaller, sent: Annotated[SourceForm, Depends(form(SOURCE_FORM))], response: Response
 ) -> SourceAnswer:
     """Register a source. Documents refer to it by its name."""
     answer = service.sources.register(caller, sent)

@@ -470,7 +470,7 @@ def _answer(known: Registered, caller: Caller, *, dataflows: int, hosts: Sequenc
         owner=source.owner,
         fields=dict(source.schema.fields),
         visibility=source.visibility,
-        connection=known.connection if mine else None,
+        connection=known.connection.model_dump(mode="json") if mine else None,
         readers=tuple(sorted(source.readers)) if mine else None,
         dataflows=dataflows,
         received=received and ReceivedAnswer.model_validate(received, from_attributes=True),

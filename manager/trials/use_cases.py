@@ -10,7 +10,9 @@ import msgspec
 from braid_client.answers.base import FieldProblem
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.trials import MOST_TRIED, MOST_TRIED_SOURCES, TrialAnswer
-from dags import InvalidDocument, Outline, outline
+from dags import InvalidDocument
+from dags.canonical import outline
+from dags.canonical.outlines import Outline
 from dags.problems import pointer
 from engine.behaviour import installed_behaviours
 from manager.dataflows.use_cases import Dataflows

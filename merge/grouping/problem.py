@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from merge.capacity import LEAST_FIGURE, Beat, refuse, wrong_figure
+from dags.vocabulary import LEAST_FIGURE
+from merge.capacity import Beat, refuse, wrong_figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
 
-from merge.capacity import MOST_FIGURE, Costs
+from dags.vocabulary import MOST_FIGURE
+from merge.capacity import Costs
 from merge.errors import NoHost
 from merge.grouping import (
     GROUPING_STRATEGIES,

@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from dags import Emission
+from dags.vocabulary import Scheduler
 from merge.jobs import JobId, Jobs, parents
 from merge.reconfiguration.alteration import Alteration, is_changed
 from merge.reconfiguration.covering import Component, components
@@ -87,17 +87,6 @@ def _stream(parent: Instance, known: Mapping[Instance, RunningTask]) -> Instance
     task = known[parent]
     name: str | None = task.config["source"] if task.type.reads_source else None
     return parent if name is None else name
-
-
-class Scheduler(StrEnum):
-    """The ways to schedule a reconfiguration."""
-
-    FRIES = "fries"
-    """By components: only what has to switch in step does."""
-    UNPRUNED = "unpruned"
-    """The same without pruning; for comparison."""
-    EPOCH = "epoch"
-    """By markers from all sources through the whole dataflow; for comparison."""
 
 
 class StreamEnd(NamedTuple):

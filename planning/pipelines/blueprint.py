@@ -11,7 +11,7 @@ from dags.canonical import DRAFT_CHECKS, DraftDocument
 from dags.canonical.draft import Wire
 from dags.document import Reading, StreamForm, TaskForm
 from dags.problems import listed, problem_at, quoted
-from planning.constraint import ModuleShape
+from dags.vocabulary import ModuleShape
 from planning.forms import END, EVERYWHERE, Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.problem import Inflow, Meeting, Outlet
 

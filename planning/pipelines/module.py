@@ -23,7 +23,8 @@ from dags import AnyTaskType, Catalogue, InvalidDocument, Kind, Problem
 from dags.internet_addresses import spelling
 from dags.json_text import describe_error, place_in_config, read_form
 from dags.problems import listed, problem_at, quoted, suggestion
-from planning.constraint import UNSET, Constraint, ModuleShape
+from dags.vocabulary import ModuleShape
+from planning.constraint import UNSET, Constraint
 from planning.forms import JOINING, MOST_SOURCE, MOST_WORTH, CodeForm, ConstraintReader, Domains, ModuleForm, value_text
 from planning.pipelines.passages import kinds_of
 

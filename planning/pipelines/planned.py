@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from dags import InvalidDocument, Problem
 from dags.problems import listed, pointer, problem_at, quoted
+from dags.vocabulary import Criterion
 from planning.constraint import PAIR, UNSET
 from planning.explanation import Asked, Demand, Remedy, conflict, remedies
 from planning.pipelines.blueprint import Spot
 from planning.pipelines.reader import FIELD, NO_OP, Pipeline
 from planning.plan import OutOfTime, PipelinePlan, TimeLeft
 from planning.planner import find_plan, half_a_minute, plan_with
-from planning.problem import Criterion, Inflow, Outlet, PlanningProblem, StateVariable, Vertex
+from planning.problem import Inflow, Outlet, PlanningProblem, StateVariable, Vertex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

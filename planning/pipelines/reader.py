@@ -14,7 +14,7 @@ from dags import AnyTaskType, Catalogue, Config, Effect, InvalidDocument, Kind, 
 from dags.canonical.tasks import complete
 from dags.json_text import read_form
 from dags.problems import listed, pointer, problem_at, quoted, suggestion
-from planning.constraint import NOTHING, PAIR, UNSET, All, Constraint, Equals, Some
+from planning.constraint import NOTHING, PAIR, UNSET, All, Constraint, Equals, Some, ensured_by, required_by
 from planning.forms import END, EVERYWHERE, MOST_WORTH, Choice, ConstraintReader, GoalForm, PipelineForm
 from planning.pipelines.blueprint import Blueprint, Spot, draw
 from planning.pipelines.module import Module, read_domains
@@ -138,8 +138,8 @@ def _misfit(kind: AnyTaskType, ports: Collection[str]) -> str:
 def option_of(name: str, candidate: Filling, fields: Collection[str], ports: Sequence[str]) -> Option:
     """The option that a candidate is, under a name of its own, in a problem about some fields."""
     module, passage = candidate.module, candidate.passage
-    needed = NOTHING if module is None else All((module.require, module.form.shape.requires))
-    effects = NOTHING if module is None else All((module.ensure, module.form.shape.ensures))
+    needed = NOTHING if module is None else All((module.require, required_by(module.form.shape)))
+    effects = NOTHING if module is None else All((module.ensure, ensured_by(module.form.shape)))
     rests = [leaving.rest for leaving in passage.leaves.values() if leaving.rest]
     is_shared = candidate.type.deterministic and candidate.type.effect is Effect.NONE
     return Option(
@@ -161,7 +161,7 @@ def _figure(stated: float | None, parts: int) -> int:
 
 def no_op(choice: Choice) -> Option:
     """The option of doing nothing."""
-    return Option(name=NO_OP, requires={"in": choice.shape.requires}, is_no_op=True)
+    return Option(name=NO_OP, requires={"in": required_by(choice.shape)}, is_no_op=True)
 
 
 def computes(kind: str, version: int, config: bytes) -> str:

@@ -9,7 +9,8 @@ from adaptation.decision import ChoiceSpace, Permission
 from adaptation.document_reader import read_dynamic
 from adaptation.documents import DynamicDocument, Policy
 from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowGraph, FlowTask
-from dags import Dataflow, Kind, Schema, Source, canonicalise
+from dags import Dataflow, Kind, Schema, Source
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 
 SOURCES = {"meters": Source(name="meters", owner="ann", schema=Schema.of(kw=Kind.FLOAT, house=Kind.STRING))}

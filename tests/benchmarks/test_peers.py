@@ -42,7 +42,8 @@ from benchmarks.peers.processes import asked_process
 from benchmarks.peers.subscriber import noted_in
 from bridge.transport.address import Address
 from bridge.transport.mqtt_rounds import usual_messages
-from dags import Catalogue, Kind, Schema, Source, Visibility, canonicalise
+from dags import Catalogue, Kind, Schema, Source, Visibility
+from dags.canonical import canonicalise
 from engine.tasks import TYPES
 from engine.trial import try_out
 from merge import RunningGraph, merge

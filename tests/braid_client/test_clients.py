@@ -31,8 +31,8 @@ from braid_client.answers.sources import (
 from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantForm
 from braid_client.errors import REQUEST_ATTEMPTS, RETRY_PATIENCE, uses_proxies
 from braid_client.streams import STREAM_ATTEMPTS
+from dags.vocabulary import ModuleShape
 from manager.rest import examples
-from planning.constraint import ModuleShape
 from tests.braid_client.samples import (
     BILL,
     CREDENTIALS,

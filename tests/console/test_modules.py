@@ -5,8 +5,8 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from dags.vocabulary import ModuleShape
 from manager.rest.examples import MODULE_FORM
-from planning.constraint import ModuleShape
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR, caller
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dags import AnyTaskType, Catalogue, Config, Dataflow, InvalidDocument, Namespace, Problem, Source, TaskType
-from dags import canonicalise as canonicalise_with
+from dags.canonical import canonicalise as canonicalise_with
 from tests.catalogue import CATALOGUE, SOURCES, TYPES
 from tests.notation import document
 

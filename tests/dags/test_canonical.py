@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from dags import SCHEME, Config, Dataflow, Input, Namespace, NamesSource, Secret, TaskType, config_in
-from dags.canonical import signatures
+from dags import Config, Dataflow, Input, Namespace, NamesSource, Secret, TaskType, config_in
+from dags.canonical import SCHEME, signatures
 from tests.catalogue import CATALOGUE, AnyOrderConfig, MapConfig, NoConfig
 from tests.dags.refusal import FREE, canonicalise, catalogue_with, holding, problem, problems, signature
 from tests.notation import document, flow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dags import canonicalise
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from manager.command import app
 from tests.documentation.pages import Example, Page, every_page, page

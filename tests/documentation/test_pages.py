@@ -18,9 +18,9 @@ from adaptation.document_reader import FEWEST_ALTERNATES, read_dynamic
 from adaptation.documents import MOST_ALTERNATES, AlternateForm, DynamicTaskForm, Policy
 from adaptation.guards import KNOWN_METRICS, Guard
 from dags import Document, InvalidDocument, Kind, Schema, Source
+from dags.vocabulary import ModuleShape
 from engine import installed_catalogue
 from engine.trial import try_out
-from planning.constraint import ModuleShape
 from planning.forms import MOST_SOURCE, CodeForm, InstalledForm, ModuleForm, OutputForm
 from planning.pipelines.module import read_module
 from planning.pipelines.planned import plan_pipeline

@@ -13,9 +13,9 @@ import pytest
 from pydantic import BaseModel
 
 import dags
-from dags import Catalogue, Config, InvalidDocument, Kind, Read, Schema, Source, TaskType, canonicalise
+from dags import Catalogue, Config, InvalidDocument, Kind, Read, Schema, Source, TaskType
 from dags.builder import BuiltStream, StreamWindow
-from dags.canonical import DRAFT_CHECKS, FORMS
+from dags.canonical import DRAFT_CHECKS, FORMS, SCHEME, canonicalise
 from dags.canonical.streams import MOST_FIELDS
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
@@ -266,13 +266,16 @@ def test_every_code_in_the_source_is_described() -> None:
 def codes_in_source() -> Iterator[str]:
     """Every text in the source that is given as a code or looks like one, as a pattern."""
     for file in Path(dags.__file__).parent.rglob("*.py"):
+        if file.stem == "vocabulary":
+            # Its words look like codes, and name what may be chosen.
+            continue
         nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
         given = list(given_as_code(nodes))
         codecs = [name for node in nodes for name in codecs_in(node)]
         for node in nodes:
             parts = parts_of(node)
             text = "".join("x" if part is None else part for part in parts)
-            alike = CODE.fullmatch(text) and text != dags.SCHEME and node not in codecs
+            alike = CODE.fullmatch(text) and text != SCHEME and node not in codecs
             if parts and (alike or node in given):
                 yield "".join("[a-z]+" if part is None else re.escape(part) for part in parts)
 

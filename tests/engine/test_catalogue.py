@@ -9,20 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks.task_configs import CONFIGS, EVENT_FIELDS
-from dags import (
-    Catalogue,
-    Config,
-    Dataflow,
-    InvalidDocument,
-    Kind,
-    Problem,
-    Read,
-    Schema,
-    Source,
-    State,
-    TaskType,
-    canonicalise,
-)
+from dags import Catalogue, Config, Dataflow, InvalidDocument, Kind, Problem, Read, Schema, Source, State, TaskType
+from dags.canonical import canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
 from engine.catalogue import _GROUP
 from engine.tasks import TYPES
@@ -167,7 +155,7 @@ def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
     """A document with all of them is checked without Spark, scikit-learn and other packages."""
     script = (
         "import json, sys\n"
-        "from dags import Kind, Schema, Source, canonicalise\n"
+        "from dags import Kind, Schema, Source\nfrom dags.canonical import canonicalise\n"
         "from engine import installed_catalogue\n"
         "text, fields = json.load(sys.stdin)\n"
         "schema = Schema.of({name: Kind(kind) for name, kind in fields.items()})\n"

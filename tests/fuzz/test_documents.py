@@ -13,7 +13,8 @@ from pydantic import Field
 from adaptation.document_reader import read_dynamic, read_policy
 from adaptation.documents import choices_in, resolve
 from adaptation.flow import flow_of
-from dags import Catalogue, Config, Dataflow, InvalidDocument, Kind, Problem, Read, Secret, TaskType, canonicalise
+from dags import Catalogue, Config, Dataflow, InvalidDocument, Kind, Problem, Read, Secret, TaskType
+from dags.canonical import canonicalise
 from tests.adaptation.drawn import canonical, conditions, dynamic_documents, module
 from tests.adaptation.test_documents import DOCUMENT
 from tests.catalogue import CATALOGUE, SOURCES

@@ -10,7 +10,7 @@ from braid_client.answers.pipelines import ReplanAnswer, ReplanForm, ReplanKind
 from braid_client.answers.reconfigurations import ReconfigurationForm, TaskPresence
 from braid_client.client import Client
 from braid_client.errors import Refused
-from planning.problem import Criterion
+from dags.vocabulary import Criterion
 from tests.integration.hosting import QUICK, numbers
 from tests.integration.serving import Served, street
 from tests.integration.test_reconfigurations import KEYS, until_switched, version

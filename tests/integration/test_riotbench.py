@@ -14,7 +14,8 @@ import pytest
 
 from bridge import Message, topics
 from bridge.transport.mqtt_client import MqttClient
-from dags import Source, canonicalise
+from dags import Source
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from engine.outside import FILES
 from engine.plan import Delivery, Edge, Ingress, Plan, ReplayedFile, Slot, Subscribed

@@ -17,7 +17,7 @@ from braid_client.answers.tenants import PublishingForm
 from braid_client.errors import Refused
 from braid_client.requests import set_publishing
 from bridge import topics
-from merge import Basis
+from dags.vocabulary import Basis
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, serving, street
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags import Dataflow, InvalidDocument, Key, Problem, Source, State, canonicalise
+from dags import Dataflow, InvalidDocument, Key, Problem, Source, State
+from dags.canonical import canonicalise
 from merge import DagId, Explanation, Instance, RunningDags, RunningGraph, explain, explained, merge, unmerge
 from merge.merger import Reuse
 from tests.catalogue import CATALOGUE, SOURCES

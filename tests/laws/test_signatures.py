@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags import AnyTaskType, Catalogue, Dataflow, InvalidDocument, Kind, Source, canonicalise
+from dags import AnyTaskType, Catalogue, Dataflow, InvalidDocument, Kind, Source
+from dags.canonical import canonicalise
 from tests import catalogue
 from tests.catalogue import CATALOGUE, SCHEMA, SOURCES, TYPES
 from tests.notation import document as written_in

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from dags import canonicalise
+from dags.canonical import canonicalise
 from manager.documents.edited import compared
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
 from tests.catalogue import CATALOGUE, SOURCES

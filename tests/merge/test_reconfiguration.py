@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags import Catalogue, Config, Dataflow, canonicalise
+from dags import Catalogue, Config, Dataflow
+from dags.canonical import canonicalise
 from merge import Instance, RunningGraph, merge
 from merge.reconfiguration.covering import components
 from merge.reconfiguration.switches import unique_tasks

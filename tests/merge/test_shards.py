@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags.dataflow import evenly
+from dags.vocabulary import Basis
 from merge import (
     ASSUMED_BUSY,
-    Basis,
     Conditions,
     Costs,
     Host,

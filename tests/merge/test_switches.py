@@ -2,9 +2,10 @@
 
 import pytest
 
+from dags.vocabulary import Scheduler
 from merge import Instance, JobId
 from merge.reconfiguration.alteration import Edit, alteration
-from merge.reconfiguration.switches import JobSwitch, Scheduler, StreamEnd, Switches, switches
+from merge.reconfiguration.switches import JobSwitch, StreamEnd, Switches, switches
 from tests.merge.alterations import edit
 from tests.merge.floor import NOW, Floor
 

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from dags import Catalogue, Config, Dataflow, Ports, Schema, Source, TaskType, Visibility, canonicalise
+from dags import Catalogue, Config, Dataflow, Ports, Schema, Source, TaskType, Visibility
+from dags.canonical import canonicalise
+from dags.vocabulary import Criterion
 from manager.pipelines.composer import running_vertices, shareable
 from merge import RunningGraph, merge
 from planning.constraint import UNSET, All, Constraint, Equals, Not, Same, Some, State, affected, holds
 from planning.pipelines.reader import computes
 from planning.plan import PipelinePlan
 from planning.problem import (
-    Criterion,
     Goal,
     Inflow,
     Junction,

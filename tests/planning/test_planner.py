@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from benchmarks.planner.long_pipelines import CHAINS, long_pipeline
 from benchmarks.planner.planning_time import joined_steps
+from dags.vocabulary import Criterion
 from planning import planner, sweep
 from planning.constraint import All, Equals, mentioned
 from planning.explanation import alternatives, conflict, demands, keeping, remedies, supports
 from planning.model import Formulas, Model, Residue
 from planning.plan import OutOfTime, TimeLeft
 from planning.planner import find_plan, half_a_minute
-from planning.problem import Criterion, Inflow, Meeting, Option, Outlet, PlanningProblem, RunningVertex, Vertex, below
+from planning.problem import Inflow, Meeting, Option, Outlet, PlanningProblem, RunningVertex, Vertex, below
 from planning.reach import ChosenOption, landmarks, reach
 from tests.planning.problems import answers, best, doubled, merged_problem, problems, true, violations
 

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dags import Catalogue, Dataflow, InvalidDocument, Kind, Schema, Source, canonicalise
+from dags import Catalogue, Dataflow, InvalidDocument, Kind, Schema, Source
+from dags.canonical import canonicalise
 from dags.task_type import MOST_PORTS
 from engine.catalogue import installed_catalogue
 from engine.implementations.compute import noop, opmw, opmw_join, pi_viete

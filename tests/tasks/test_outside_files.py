@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dags import Catalogue, InvalidDocument, Kind, Schema, Secret, Source, canonicalise
+from dags import Catalogue, InvalidDocument, Kind, Schema, Secret, Source
+from dags.canonical import canonicalise
 from engine.behaviour import Unwatched
 from engine.implementations.outside.file_stores import (
     LocalFileStore,

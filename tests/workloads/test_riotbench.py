@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from benchmarks.planner.memory_job import memory_plan
 from bridge.raw_events import arrow_schema
 from bridge.spools.log import packed
-from dags import Dataflow, Schema, Source, Task, canonicalise
+from dags import Dataflow, Schema, Source, Task
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.implementations import visual

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from adaptation.document_reader import read_dynamic
 from adaptation.documents import DynamicDocument
-from dags import Dataflow, Schema, Source, canonicalise
+from dags import Dataflow, Schema, Source
 from dags.builder import Program
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from planning.pipelines.module import read_module
 from workloads.adaptive.dataflows import (

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from statistics import fmean, median
 from typing import Any
 
-from dags import AnyTaskType, Catalogue, Dataflow, Key, Source, canonicalise
+from dags import AnyTaskType, Catalogue, Dataflow, Key, Source
+from dags.canonical import canonicalise
 from merge import RunningGraph, each_step, merge, numbered
 from merge import works as weighed
 from workloads.opmw.document_encoder import SourcesBy, encode, registered, sources_of

@@ -14,7 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dags import Dataflow, InvalidDocument, Kind, Problem, Schema, Source, canonicalise
+from dags import Dataflow, InvalidDocument, Kind, Problem, Schema, Source
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from planning.pipelines.module import read_module
 from planning.pipelines.planned import Assembled, PlannedPipeline, plan_pipeline

@@ -16,7 +16,8 @@ from json import dumps
 from pathlib import Path
 from typing import TypeAlias
 
-from dags import AnyTaskType, Dataflow, InvalidDocument, Source, Visibility, canonicalise
+from dags import AnyTaskType, Dataflow, InvalidDocument, Source, Visibility
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from manager.costs.measured import ASSUMED, ASSUMED_DISRUPTIONS, busy, costs
 from merge import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptation.document_reader import read_dynamic
-from dags import Dataflow, Kind, Schema, Source, canonicalise
+from dags import Dataflow, Kind, Schema, Source
 from dags.builder import (
     BuildError,
     BuiltStream,
@@ -27,6 +27,7 @@ from dags.builder import (
     value_of,
 )
 from dags.builder.streams import routes
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from engine.tasks.expressions import Node, read, written
 from engine.tasks.filters import WHERE, WhereConfig

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from dags import Kind, Outline, canonicalise, outline
+from dags import Kind
+from dags.canonical import canonicalise, outline
+from dags.canonical.outlines import Outline
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.notation import document
 

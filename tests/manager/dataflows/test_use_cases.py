@@ -16,11 +16,12 @@ from braid_client.answers.dataflows import DataflowState, Stop
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.sources import VisibilityForm
 from dags import Config, Namespace, State, TaskType, Visibility
+from dags.vocabulary import Basis
 from engine.delivery.publisher import LeftOutSoFar
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from manager.use_case import Caller, Paging
-from merge import BATCH_SECONDS, Basis, Host
+from merge import BATCH_SECONDS, Host
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import ANN, BOB, EVE, OPERATOR, Manager, every, leading, parts, raw
 from tests.notation import document

@@ -11,7 +11,8 @@ from braid_client.answers.dataflows import DataflowState, Start, Stop, SubmitAns
 from braid_client.answers.reconfigurations import ReconfigurationForm
 from braid_client.answers.sources import SourceForm, VisibilityForm
 from braid_client.answers.tenants import PublishingForm
-from dags import Catalogue, Scope, Visibility, confine
+from dags import Catalogue, Scope, Visibility
+from dags.canonical import confine
 from engine.code.store import digest_of
 from engine.plan import Plan
 from engine.tasks import TYPES

@@ -8,8 +8,9 @@ import networkx as nx
 from sqlmodel import Session, SQLModel, select
 
 from braid_client.answers.dataflows import Start
-from dags import Dataflow, canonicalise
+from dags import Dataflow
 from dags import State as Remembers
+from dags.canonical import canonicalise
 from engine.plan_messages import read_plan, written_plan
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import histories_of

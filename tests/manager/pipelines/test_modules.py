@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.pipelines import ModuleAnswer
 from braid_client.answers.tenants import PublishingForm
+from dags.vocabulary import ModuleShape
 from engine.code.store import Voucher, VoucherFile
 from manager.documents.canonical import modules_of
 from manager.problem import Conflict, Forbidden, InvalidModule, InvalidRequest, NotFound
@@ -26,7 +27,6 @@ from manager.store.database import sqlite_url
 from manager.store.tables import ModuleRow
 from manager.tenants.secrets import VoucherKeeper
 from manager.use_case import Caller, Paging
-from planning.constraint import ModuleShape
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, caller, every, leading
 
 SOURCE = "def process(event):\n    return event\n"

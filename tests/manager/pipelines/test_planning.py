@@ -10,12 +10,12 @@ from sqlmodel import select
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.pipelines import ReplanForm, ReplanKind
 from braid_client.answers.tenants import Quota
+from dags.vocabulary import Criterion
 from manager.kernel.transitions import TransitionEvent
 from manager.pipelines.upkeep import PipelineFollower
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, QuotaExceeded
 from manager.store.tables import ModuleRow
 from manager.use_case import Paging
-from planning.problem import Criterion
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, take
 from tests.manager.managers import raw as plain
 from tests.manager.pipelines.sent_pipelines import GIVEN, GOAL, KELVINS, LINE, fillings, publish, raw, submit, to_kelvin

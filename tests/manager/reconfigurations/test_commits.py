@@ -7,6 +7,7 @@ import pytest
 
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
+from dags.vocabulary import Scheduler
 from engine.plan import SlotState, StateChange
 from manager.kernel import committer as committers
 from manager.kernel.transitions import Phase, TransitionEvent
@@ -14,7 +15,6 @@ from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
 from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest
 from manager.reconfigurations.snapshot import changed_lately
 from merge import Instance
-from merge.reconfiguration.switches import Scheduler
 from tests.catalogue import UNIQUE_TYPES
 from tests.manager.kernel.pictures import hold, pictured, rows
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading, take

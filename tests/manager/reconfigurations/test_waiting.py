@@ -10,6 +10,7 @@ from sqlmodel import select
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from braid_client.answers.tenants import Quota
+from dags.vocabulary import Scheduler
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn
 from manager.observations.sight import Sight
 from manager.problem import Conflict, InvalidDataflow, QuotaExceeded, StateNotReady
@@ -19,7 +20,6 @@ from manager.reconfigurations.turns import reconfigure
 from manager.store.tables import DataflowRow, ReconfigurationRow
 from manager.use_case import Paging
 from merge import Instance
-from merge.reconfiguration.switches import Scheduler
 from tests.manager.kernel.pictures import hold, pictured, rows
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, raw, take
 

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from braid_client.answers.savings import SavingsAnswer
+from dags.vocabulary import Basis
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Interval, Minute, interval, write
 from manager.savings.settlement import CpuEstimate, Share, Work
 from manager.savings.use_cases import saving
 from manager.store.tables import MeteredTenantRow
 from manager.use_case import Pricing
-from merge import Basis, Instance, MeasuredCosts
+from merge import Instance, MeasuredCosts
 from merge.work import EVENT_SECONDS
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager
 from tests.manager.savings.metered_minutes import CORE_MINUTE, minute

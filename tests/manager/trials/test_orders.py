@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bridge.output_messages import event_texts
 from bridge.raw_events import rows_in
-from dags import AnyTaskType, Schema, outline
+from dags import AnyTaskType, Schema
+from dags.canonical import outline
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
 from engine.dataflow_trial import run_trial

@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dags import InvalidDocument, Problem, canonicalise
+from dags import InvalidDocument, Problem
+from dags.canonical import canonicalise
 from planning.pipelines.module import Module, read_module
 from planning.pipelines.planned import Assembled, PlannedPipeline, plan_pipeline
 from planning.pipelines.reader import Pipeline, Surroundings, read_pipeline

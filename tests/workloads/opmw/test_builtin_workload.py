@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from braid_client.answers.base import SourceName
-from dags import Dataflow, canonicalise
+from dags import Dataflow
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from manager.command import app
 from tests.documentation.pages import page

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
-from dags import canonicalise
+from dags.canonical import canonicalise
 from engine import installed_catalogue
 from workloads.opmw.document_encoder import Inputs, SourcesBy, encode, registered, sources_of
 from workloads.opmw.rdf_facts import Facts, Statements
