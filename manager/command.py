@@ -40,6 +40,7 @@ class Command:
 
 _PANELS = {
     "Dataflows": {
+        "status": "manager.overview.commands:status",
         "submit": "manager.dataflows.commands:submit",
         "replace": "manager.dataflows.commands:replace",
         "remove": "manager.dataflows.commands:remove",

@@ -25,5 +25,5 @@ class ExitCode(IntEnum):
     CONFLICT = 6, "it conflicts with the current state"
     LATER = 7, "not now: the quota is used up, or the service is not ready; try again later"
     FAILED = 8, "the service failed, or gave an answer that this version does not understand"
-    UNWELL = 9, "`braid doctor` found something wrong"
+    UNWELL = 9, "`braid doctor` or `braid status` found something wrong"
     INTERRUPTED = 130, "Ctrl-C"
