@@ -53,14 +53,15 @@ _TYPES = {
 }
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from other origins, no inline code, and no text as markup."""
+"""Nothing from other origins, and no inline code."""
+_NO_MARKUP = "; require-trusted-types-for 'script'; trusted-types 'none'"
+"""Besides, no text as markup; Swagger UI makes markup of descriptions, which are the service's own."""
 _HEADERS = {
     # Browsers revalidate each time, so that all files are of one release.
     "Cache-Control": "no-cache",
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": _POLICY + _NO_MARKUP,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
@@ -70,6 +71,7 @@ _HEADERS = {
 }
 
 _CONSOLE = Path(__file__).parents[1] / "console"
+_DOCS = "docs.html"
 console_router = APIRouter(include_in_schema=False)
 
 
@@ -77,6 +79,12 @@ console_router = APIRouter(include_in_schema=False)
 async def page(request: Request) -> Response:
     """The console's one page."""
     return _sent(request, "index.html")
+
+
+@console_router.api_route("/docs", methods=["GET", "HEAD"])
+async def docs(request: Request) -> Response:
+    """The page of the API."""
+    return _sent(request, _DOCS)
 
 
 @console_router.api_route("/console/{name:path}", methods=["GET", "HEAD"])
@@ -93,6 +101,8 @@ def _sent(request: Request, name: str) -> Response:
     encoding = "gzip" if "gzip" in accepted else "identity"
     content, tag = encodings[encoding]
     headers = _HEADERS | {"ETag": tag, "Vary": "Accept-Encoding"}
+    if name == _DOCS:
+        headers["Content-Security-Policy"] = _POLICY
     known = {sent.strip().removeprefix("W/") for sent in request.headers.get("if-none-match", "").split(",")}
     if tag in known:
         return Response(status_code=304, headers=headers)
@@ -155,7 +165,7 @@ def _routed() -> FastAPI:
         title="Braid",
         summary="Runs the streaming dataflows of many tenants as few Spark jobs.",
         version=version("braid"),
-        # They load scripts from other sites.
+        # Those load scripts from other sites; the console has a page of its own.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,7 +1,8 @@
 """The OpenAPI description of routes: answers with examples, possible problems, and bodies."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import count
 from typing import Any
 
 from fastapi import FastAPI
@@ -29,8 +30,20 @@ _bodies: dict[str, type[BaseModel]] = {}
 _COMPONENTS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
-REQUEST_ID = {"X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT}}
+_HEADERS = {
+    "X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT},
+    "WWW-Authenticate": {"description": "How to authenticate.", **_TEXT},
+    "Retry-After": {"description": "Seconds to wait before the next attempt.", **_SECONDS},
+}
+"""The headers of answers, by name; answers refer to them."""
 
+
+def headers(*names: str) -> dict[str, Any]:
+    """The documentation of headers of an answer, by their names."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+REQUEST_ID = headers("X-Request-Id")
 
 OF_EVERY_CALLER = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected, DatabaseAway)
 """What every request may be answered whose key is looked up in the database."""
@@ -93,8 +106,9 @@ def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
         )
         if trouble.title not in said["description"]:
             said["description"] += f", or: {trouble.title}"
-        example = problem(TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
-        said["content"][PROBLEM_MEDIA_TYPE]["examples"][trouble.code] = {"summary": trouble.title, "value": example}
+        said["content"][PROBLEM_MEDIA_TYPE]["examples"][trouble.code] = {
+            "$ref": f"#/components/examples/{trouble.code}"
+        }
     return by_status
 
 
@@ -106,32 +120,90 @@ def describe(app: FastAPI) -> None:
 
 def parameters(app: FastAPI) -> dict[tuple[str, str], frozenset[str]]:
     """The query parameters of each route, by method and path."""
+    schema = app.openapi()
     return {
         (method.upper(), path): frozenset(
-            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+            parameter["name"]
+            for parameter in (resolved(schema, reference) for reference in operation.get("parameters", ()))
+            if parameter["in"] == "query"
         )
-        for path, operations in app.openapi()["paths"].items()
+        for path, operations in schema["paths"].items()
         for method, operation in operations.items()
     }
 
 
+def resolved(schema: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part of a description, or what it refers to if it is a reference."""
+    if "$ref" not in part:
+        return part
+    _, _, kind, name = part["$ref"].split("/")
+    found: Mapping[str, Any] = schema["components"][kind][name]
+    return found
+
+
 def _completed(schema: dict[str, Any]) -> dict[str, Any]:
-    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    components = schema.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
     _, problem_schemas = models_json_schema([(ProblemAnswer, "serialization")], ref_template=_COMPONENTS + "{model}")
-    components.update(problem_schemas["$defs"])
+    schemas.update(problem_schemas["$defs"])
     _, bodies = models_json_schema(
         [(model, "validation") for model in _bodies.values()], ref_template=_COMPONENTS + "{model}-Input"
     )
     for name, body in bodies["$defs"].items():
-        components[f"{name}-Input"] = _without_uniqueness(body)
-    for operations in schema["paths"].values():
-        for method, operation in operations.items():
-            _add_examples(operation)
-            for parameter in operation.get("parameters", ()):
-                parameter["schema"] = _without_null(parameter["schema"])
-            if method != "get" and operation.get("security"):
-                _add_foreign_page(operation["responses"])
+        schemas[f"{name}-Input"] = _without(body, "uniqueItems")
+    # Pydantic makes titles of names, which say nothing more.
+    components["schemas"] = _without(schemas, "title")
+    components["headers"] = _HEADERS
+    components["examples"] = {
+        trouble.code: {"summary": trouble.title, "value": problem(example).model_dump(mode="json")}
+        for trouble, example in TROUBLE_EXAMPLES.items()
+    }
+    for method, operation in _operations(schema):
+        operation["summary"], described = _first_sentence(operation.pop("description", operation["summary"]))
+        if described:
+            operation["description"] = described
+        _add_examples(operation)
+        for parameter in operation.get("parameters", ()):
+            parameter["schema"] = _without(_without_null(parameter["schema"]), "title")
+        if method != "get" and operation.get("security"):
+            _add_foreign_page(operation["responses"])
+        _share(operation, components)
     return schema
+
+
+def _operations(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All operations, each with its method."""
+    for operations in schema["paths"].values():
+        yield from operations.items()
+
+
+def _first_sentence(text: str) -> tuple[str, str]:
+    r"""A description as its first sentence, without the stop, and the rest.
+
+    >>> _first_sentence("Show it.\n\nIt lasts."), _first_sentence("Show v1.2")
+    (('Show it', 'It lasts.'), ('Show v1.2', ''))
+    """
+    first, _, rest = f"{text}\n".replace(".\n", ". ", 1).partition(". ")
+    return " ".join(first.split()), rest.strip()
+
+
+def _share(operation: dict[str, Any], components: dict[str, Any]) -> None:
+    """Have an operation refer to its problems and parameters, which stand once for all that have the same."""
+    for status, said in operation["responses"].items():
+        if codes := said.get("content", {}).get(PROBLEM_MEDIA_TYPE, {}).get("examples"):
+            operation["responses"][status] = _reference(components, "responses", ".".join(codes), said)
+    if parameters := operation.get("parameters"):
+        operation["parameters"] = [
+            _reference(components, "parameters", parameter["name"], parameter) for parameter in parameters
+        ]
+
+
+def _reference(components: dict[str, Any], kind: str, name: str, part: dict[str, Any]) -> dict[str, Any]:
+    """The reference to a part among the components, where it is put if none is the same."""
+    there: dict[str, Any] = components.setdefault(kind, {})
+    names = (name if number == 1 else f"{name}.{number}" for number in count(1))
+    name = next(free for free in names if there.setdefault(free, part) == part)
+    return {"$ref": f"#/components/{kind}/{name}"}
 
 
 def _add_examples(operation: dict[str, Any]) -> None:
@@ -152,11 +224,12 @@ def _add_foreign_page(responses: dict[str, Any]) -> None:
         there["content"][PROBLEM_MEDIA_TYPE]["examples"] |= said["content"][PROBLEM_MEDIA_TYPE]["examples"]
 
 
-def _without_uniqueness(schema: Any) -> Any:
-    """Drop `uniqueItems`: sets may be sent with repeated items."""
+def _without(schema: Any, name: str) -> Any:
+    """Drop a keyword whose value is plain; a property of that name has a schema, and stays."""
     if isinstance(schema, dict):
-        return {key: _without_uniqueness(value) for key, value in schema.items() if key != "uniqueItems"}
-    return [_without_uniqueness(item) for item in schema] if isinstance(schema, list) else schema
+        kept = ((key, value) for key, value in schema.items() if key != name or isinstance(value, dict))
+        return {key: _without(value, name) for key, value in kept}
+    return [_without(item, name) for item in schema] if isinstance(schema, list) else schema
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -175,9 +248,6 @@ def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
 
 
 def _headers(trouble: type[Trouble]) -> dict[str, Any]:
-    headers: dict[str, Any] = dict(REQUEST_ID)
-    if trouble is Unauthenticated:
-        headers["WWW-Authenticate"] = {"description": "How to authenticate.", **_TEXT}
-    if TROUBLE_EXAMPLES[trouble].retry_after is not None:
-        headers["Retry-After"] = {"description": "Seconds to wait before the next attempt.", **_SECONDS}
-    return headers
+    more = ["WWW-Authenticate"] if trouble is Unauthenticated else []
+    more += ["Retry-After"] if TROUBLE_EXAMPLES[trouble].retry_after is not None else []
+    return headers("X-Request-Id", *more)

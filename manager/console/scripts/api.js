@@ -2,7 +2,7 @@
 
 const JSON_HEADERS = { "Content-Type": "application/json" };
 // Requests that change something carry this header, which a page of another site cannot send.
-const CHANGE_HEADERS = { "X-Braid-Console": "1" };
+export const CHANGE_HEADERS = { "X-Braid-Console": "1" };
 const MOST_OF_A_PAGE = 500;
 
 /**

@@ -6,6 +6,7 @@ import { build } from "esbuild";
 await bundle("codemirror", "CodeMirror and what it needs");
 await bundle("uplot", "uPlot");
 copyFileSync("node_modules/uplot/dist/uPlot.min.css", "uplot.css");
+takeSwagger();
 
 /** Bundle an entry as the file of its name, and write which packages are in it. */
 async function bundle(name, what) {
@@ -17,9 +18,24 @@ async function bundle(name, what) {
   const packages = [...new Set(Object.keys(made.metafile.inputs)
     .map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]).filter(Boolean))].sort();
   const versions = Object.fromEntries(packages.map((one) => [one, JSON.parse(read(one, "package.json")).version]));
+  record(name, versions);
+  writeFileSync(`${name}-licences.txt`, packages.map((one) => `${one} ${versions[one]}\n\n${read(one, "LICENSE")}`).join("\n\n"));
+}
+
+/** Take Swagger UI as it was built, in one file with all that it needs. */
+function takeSwagger() {
+  const from = "swagger-ui-dist";
+  writeFileSync("swagger-ui.js", `${read(from, "swagger-ui-bundle.js").replace(/\n\/\/# sourceMappingURL=.*/, "")}\n`);
+  writeFileSync("swagger-ui.css", `${read(from, "swagger-ui.css").replace(/\n\/\*# sourceMappingURL=.*/, "").trimEnd()}\n`);
+  const { version } = JSON.parse(read(from, "package.json"));
+  const licences = ["NOTICE", "LICENSE", "swagger-ui-bundle.js.LICENSE.txt"].map((file) => read(from, file));
+  writeFileSync("swagger-ui-licences.txt", `${[`${from} ${version}`, ...licences].join("\n\n")}\n`);
+  record("swagger-ui", { [from]: version });
+}
+
+function record(name, versions) {
   const digest = createHash("sha256").update(readFileSync(`${name}.js`)).digest("hex");
   writeFileSync(`${name}.json`, `${JSON.stringify({ sha256: digest, versions }, null, 2)}\n`);
-  writeFileSync(`${name}-licences.txt`, packages.map((one) => `${one} ${versions[one]}\n\n${read(one, "LICENSE")}`).join("\n\n"));
 }
 
 function read(name, file) {

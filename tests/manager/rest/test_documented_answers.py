@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from manager.rest.dependencies import COOKIE
+from manager.rest.openapi import resolved
 from tests.manager.rest.documented_answers import KEYS_OF, ROUTES, WELL, Ask, asked
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
@@ -128,7 +129,8 @@ def _methods(schema: dict[str, Any]) -> dict[str, str]:
 def _documented(schema: dict[str, Any]) -> Iterator[Answer]:
     for operations in schema["paths"].values():
         for operation in operations.values():
-            for status, response in operation["responses"].items():
+            for status, reference in operation["responses"].items():
+                response = resolved(schema, reference)
                 problems = response.get("content", {}).get("application/problem+json", {}).get("examples", {WELL: None})
                 for code in problems:
                     yield operation["operationId"], int(status), code

@@ -18,12 +18,15 @@ from manager.problem import TROUBLES, Trouble
 from manager.rest import examples
 from manager.rest.app import ROUTERS
 from manager.rest.dependencies import OCTETS
+from manager.rest.openapi import resolved
 from manager.use_case import Caller
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
 DOCUMENT = json.dumps(examples.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
+MOST_DESCRIBED = 300_000
+"""Bytes of the OpenAPI description."""
 ROUTES = [
     (
         method,
@@ -95,16 +98,18 @@ def test_each_trouble_is_answered_as_documented(
 def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> None:
     """Each operation has an answer with an example, and for each problem its form, an example, and its headers."""
     codes = {trouble.code: trouble for trouble in TROUBLES}
-    for path, operations in app.openapi()["paths"].items():
+    schema = app.openapi()
+    for path, operations in schema["paths"].items():
         for operation in operations.values():
-            responses = dict(operation["responses"])
+            responses = {status: resolved(schema, response) for status, response in operation["responses"].items()}
             assert {"422"} <= responses.keys()
             assert not path.startswith("/v1") or {"401", "500", "503"} <= responses.keys()
             for status, response in responses.items():
                 for media, content in response["content"].items():
                     if media == "application/problem+json":
-                        for code, example in content["examples"].items():
-                            assert (status, f"/problems/{code}") == (str(codes[code].status), example["value"]["type"])
+                        for code, reference in content["examples"].items():
+                            example = resolved(schema, reference)["value"]
+                            assert (status, f"/problems/{code}") == (str(codes[code].status), example["type"])
                         retried = any(
                             examples.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
                         )
@@ -116,7 +121,7 @@ def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> N
 def test_every_reference_in_the_schema_leads_somewhere(app: FastAPI) -> None:
     """What OpenAPI refers to is there, bodies included."""
     schema = app.openapi()
-    known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
+    known = {f"#/components/{kind}/{name}" for kind, parts in schema["components"].items() for name in parts}
     assert set() == set(_references(schema)) - known
     body = schema["paths"]["/v1/dataflows"]["post"]["requestBody"]["content"]["application/json"]
     assert ("#/components/schemas/Document-Input", examples.DOCUMENT) == (body["schema"]["$ref"], body["example"])
@@ -127,13 +132,18 @@ def test_every_example_is_whole(app: FastAPI) -> None:
     schema = app.openapi()
     for operations in schema["paths"].values():
         for operation in operations.values():
-            for response in operation["responses"].values():
-                content = response["content"].get("application/json", {})
+            for reference in operation["responses"].values():
+                content = resolved(schema, reference)["content"].get("application/json", {})
                 if "example" in content:
                     parts = {"components": schema["components"]}
                     Draft202012Validator(content["schema"] | parts).validate(content["example"])
                     answer = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
                     assert answer["properties"].keys() == content["example"].keys()
+
+
+def test_the_description_is_short(ann: httpx.Client) -> None:
+    """What many operations have alike stands in it once."""
+    assert len(ann.get("/openapi.json").content) < MOST_DESCRIBED
 
 
 def _references(value: Any) -> Iterator[str]:

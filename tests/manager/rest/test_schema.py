@@ -21,6 +21,7 @@ from manager.kernel.live_events import LiveEvents
 from manager.rest import examples
 from manager.rest.app import make_app
 from manager.rest.dependencies import KINDS_OF_EVENTS
+from manager.rest.openapi import resolved
 from manager.rest.problems import PROBLEM_MEDIA_TYPE
 from tests.manager.rest.documented_answers import ROUTES
 from tests.manager.rest.fake_service import FakeService
@@ -178,8 +179,8 @@ def _settle(case: schemathesis.Case[Any], town: Town) -> str:
 def _known_problem(_context: Any, response: Response, case: schemathesis.Case[Any]) -> None:
     """The problem is one of those that the operation documents for its status."""
     if response.headers.get("content-type") == [PROBLEM_MEDIA_TYPE]:
-        documented = case.operation.definition.raw["responses"]
-        known = documented[str(response.status_code)]["content"][PROBLEM_MEDIA_TYPE]["examples"]
+        documented = case.operation.definition.raw["responses"][str(response.status_code)]
+        known = resolved(schema.raw_schema, documented)["content"][PROBLEM_MEDIA_TYPE]["examples"]
         assert response.json()["type"].removeprefix("/problems/") in known, response.text
 
 

@@ -35,6 +35,7 @@ export async function show(main, { parameters, session, signal, say }) {
   });
   replace(main, element("h1", {}, title),
     element("p", {}, "With what programs and devices get in. Whatever is shown once is kept nowhere: copy it then."),
+    element("p", {}, "What programs can ask for is described on ", element("a", { href: "/docs" }, "the page of the API"), "."),
     choice === null ? null : element("div", { class: "toolbar" }, field("Of", choice)),
     place);
   await showOf(isOperator ? choice.value || null : session.tenant);
