@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from braid_client.answers.base import Answer, Form, TenantName
 
@@ -84,6 +84,8 @@ class Role(StrEnum):
     """The role of a caller: tenants act on what they own, operators on everything."""
 
     TENANT = "tenant"
+    READ_ONLY = "read-only"
+    """Sees what its tenant sees, and changes nothing."""
     OPERATOR = "operator"
 
 
@@ -92,6 +94,10 @@ class KeyForm(Form):
 
     tenant: TenantName | None = None
     note: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    read_only: bool = False
+    """Whether it may look and change nothing; only for a tenant."""
+    expires: AwareDatetime | None = None
+    """From when on it lets nobody in; without it the key is valid until it is revoked."""
 
 
 class KeyAnswer(Answer):
@@ -103,6 +109,9 @@ class KeyAnswer(Answer):
     note: str
     created: datetime
     revoked: datetime | None
+    expires: datetime | None = None
+    used: datetime | None = None
+    """When it was last sent, to about a minute; None if it never was."""
 
 
 class NewKeyAnswer(KeyAnswer):

@@ -171,7 +171,7 @@ def task_events(
     return service.port_events.newest(caller, dataflow, task)
 
 
-@router.post("/explain", **documented(*_READING, body=Document))
+@router.post("/explain", **documented(*_READING, body=Document, only_looks=True))
 def explain(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
     caller: TheCaller,
@@ -184,7 +184,7 @@ def explain(  # noqa: PLR0913, PLR0917 - each is a part of the request
     return service.dataflows.explain(caller, raw, tenant=tenant, start=start, draft=draft)
 
 
-@router.post("/explain/bundle", **documented(*_READING, body=BundleForm))
+@router.post("/explain/bundle", **documented(*_READING, body=BundleForm, only_looks=True))
 def explain_bundle(
     service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
 ) -> BundleExplainAnswer:

@@ -26,6 +26,7 @@ from engine.log_lines import begin_log, named, problem
 from engine.outside import Vault
 from engine.plan import Limits
 from manager.adaptation.adapter import Adapter, DomainEventLine
+from manager.background import ManagerWatch, RegularLooks
 from manager.changes import changes_of
 from manager.costs.choice import Chooser
 from manager.costs.measured import LearntCostStore
@@ -52,6 +53,8 @@ _JOURNAL_EVERY = 0.5
 """Seconds between two looks for what other managers noted in the journal."""
 _JOURNAL_DELAY = 0.05
 """Seconds for which a look at the journal waits for what else is committed."""
+_USES_EVERY = 60.0
+"""Seconds between two times that the last uses of API keys are written down."""
 _RETRY_AFTER = 5.0
 """Seconds after which what did not come up is tried again."""
 log = logging.getLogger("braid.manager")
@@ -137,6 +140,9 @@ class Manager:
         self._supply = supply_of(beside, settings, root)
         self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings)
         self._service = service_of(tools)
+        self._key_uses = RegularLooks(
+            ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used"), every=_USES_EVERY
+        )
         self._access = AccessKeeper(root / "access", beside.reload)
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._watches = watches_of(tools, self._meter, settings, adapter.latencies)
@@ -155,6 +161,8 @@ class Manager:
             begun.callback(self._store.close)
             self._candidate.start()
             begun.callback(self._candidate.stop)
+            self._key_uses.start()
+            begun.callback(self._key_uses.stop)
             # A manager that fails leaves host and broker to the next one, as one that is killed.
             begun.push(lambda error, _error, _at: self._end(keeps=error is not None))
             begun.enter_context(

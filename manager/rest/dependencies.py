@@ -28,6 +28,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from braid_client.answers.base import TenantName
+from braid_client.answers.tenants import Role
 from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.message_formats import MEDIA_TYPES
 from dags.problems import listed, pointer, quoted, suggestion
@@ -35,6 +36,7 @@ from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.problem import (
     DatabaseAway,
     FieldError,
+    Forbidden,
     ForeignPage,
     InvalidRequest,
     TooLarge,
@@ -43,6 +45,7 @@ from manager.problem import (
     UnsupportedMediaType,
     invalid,
 )
+from manager.rest.problems import ONLY_LOOKS
 from manager.service import Service
 from manager.use_case import Caller, Paging
 
@@ -198,7 +201,11 @@ _CallerLookup = Annotated[Callable[[], Caller], Depends(_caller_lookup)]
 
 # Not async: looking up a key blocks.
 def _caller(request: Request, look_up: _CallerLookup) -> Caller:
-    return let_in(request, look_up)
+    caller = let_in(request, look_up)
+    extra = request.scope["route"].openapi_extra or {}
+    if caller.role is Role.READ_ONLY and request.method not in _READING and not extra.get(ONLY_LOOKS):
+        raise Forbidden("this caller may look and change nothing; send a key that may change this")
+    return caller
 
 
 def let_in(request: Request, look_up: Callable[[], Caller]) -> Caller:

@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from braid_client.answers.base import ProblemAnswer
 from manager.problem import (
     DatabaseAway,
+    Forbidden,
     ForeignPage,
     InvalidRequest,
     TooLarge,
@@ -23,7 +24,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest.examples import TROUBLE_EXAMPLES, example_of
-from manager.rest.problems import PROBLEM_MEDIA_TYPE, problem
+from manager.rest.problems import ONLY_LOOKS, PROBLEM_MEDIA_TYPE, problem
 
 _bodies: dict[str, type[BaseModel]] = {}
 """The forms with which routes were declared, whose schemas FastAPI does not know; by name."""
@@ -49,19 +50,20 @@ OF_EVERY_CALLER = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected,
 """What every request may be answered whose key is looked up in the database."""
 
 
-def documented(
+def documented(  # noqa: PLR0913 - each is a part of what callers read
     *troubles: type[Trouble],
     body: type[BaseModel] | None = None,
     status: int = 200,
     leads_to: Mapping[str, Iterable[str]] = {},
     later: type[BaseModel] | None = None,
     media: Mapping[str, str] = {},
+    only_looks: bool = False,
 ) -> dict[str, Any]:
     """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
     `later` is an answer with the status 202, where what was asked for waits. `leads_to` lists for each field of the
     answer the operations that have a parameter of the same name. `media` has an example of each form that the answer
-    may have besides JSON.
+    may have besides JSON. Callers who may change nothing may ask what `only_looks`, whatever its method.
     """
     well: dict[str, Any] = {"headers": REQUEST_ID}
     if leads_to:
@@ -78,6 +80,8 @@ def documented(
         _bodies[body.__name__] = body
         content = {"schema": {"$ref": f"{_COMPONENTS}{body.__name__}-Input"}}
         described["openapi_extra"] = {"requestBody": {"required": True, "content": {"application/json": content}}}
+    if only_looks:
+        described.setdefault("openapi_extra", {})[ONLY_LOOKS] = True
     return described
 
 
@@ -165,8 +169,10 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         _add_examples(operation)
         for parameter in operation.get("parameters", ()):
             parameter["schema"] = _without(_without_null(parameter["schema"]), "title")
+        only_looks = operation.pop(ONLY_LOOKS, False)
         if method != "get" and operation.get("security"):
-            _add_foreign_page(operation["responses"])
+            for trouble in (ForeignPage,) if only_looks else (ForeignPage, Forbidden):
+                _add_refusal(operation["responses"], trouble)
         _share(operation, components)
     return schema
 
@@ -215,12 +221,12 @@ def _add_examples(operation: dict[str, Any]) -> None:
             content["example"] = example
 
 
-def _add_foreign_page(responses: dict[str, Any]) -> None:
-    """Document that a cookie changes something only if the console sent it."""
-    (said,) = problems(ForeignPage).values()
-    there = responses.setdefault(str(ForeignPage.status), said)
-    if there is not said:
-        there["description"] += f", or: {ForeignPage.title}"
+def _add_refusal(responses: dict[str, Any], trouble: type[Trouble]) -> None:
+    """Document whom a change is refused: a cookie that the console did not send, and callers who may only look."""
+    (said,) = problems(trouble).values()
+    there = responses.setdefault(str(trouble.status), said)
+    if there is not said and trouble.title not in there["description"]:
+        there["description"] += f", or: {trouble.title}"
         there["content"][PROBLEM_MEDIA_TYPE]["examples"] |= said["content"][PROBLEM_MEDIA_TYPE]["examples"]
 
 

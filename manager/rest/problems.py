@@ -28,6 +28,8 @@ from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFou
 from manager.rest.metrics import RequestCounts
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
+ONLY_LOOKS = "x-only-looks"
+"""The mark of a route that changes nothing, though its method is none that reads."""
 
 
 def problem(trouble: Trouble) -> ProblemAnswer:

@@ -84,7 +84,10 @@ def register_source(
     return answer
 
 
-@router.post("/sources/propose", **documented(Forbidden, QuotaExceeded, StateNotReady, body=ProposalForm, status=200))
+@router.post(
+    "/sources/propose",
+    **documented(Forbidden, QuotaExceeded, StateNotReady, body=ProposalForm, status=200, only_looks=True),
+)
 def propose_source(
     service: TheService, caller: TheCaller, sent: Annotated[ProposalForm, Depends(form(ProposalForm))]
 ) -> ProposalAnswer:

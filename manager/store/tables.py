@@ -21,6 +21,11 @@ def table_of(rows: type[SQLModel]) -> Table:
     return table
 
 
+def _text() -> Column[str]:
+    """A column of a text that is empty where nothing is known."""
+    return Column(Text, nullable=False, server_default=text("''"))
+
+
 DEFAULT_WHEEL_BYTES = 64 * 1024 * 1024
 
 
@@ -62,15 +67,24 @@ class KeyRow(SQLModel, table=True):
     note: str = ""
     created: float
     revoked: float | None = None
+    expires: float | None = None
+    used: float | None = None
+    """When it last let somebody in, to about a minute."""
 
 
 class SessionRow(SQLModel, table=True):
-    """A session of the console: a token for an API key, kept as a hash."""
+    """A session of the console, whose token is kept as a hash: of an API key, or of a person whom a provider knows."""
 
     __tablename__ = "console_session"
     hash: str = Field(primary_key=True)
     key: str
+    """The id of the key; empty for a person."""
     until: float
+    subject: str = Field(default="", sa_column=_text())
+    """How the provider knows the person."""
+    name: str = Field(default="", sa_column=_text())
+    groups: list[str] | None = Field(default=None, sa_column=Column(JSON, nullable=True))
+    """The person's groups at the sign-in that the settings name."""
 
 
 class CredentialRow(SQLModel, table=True):
@@ -530,8 +544,14 @@ class OperationRow(SQLModel, table=True):
     jobs_started: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     jobs_stopped: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     seconds: float
-    note: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=text("''")))
+    note: str = Field(default="", sa_column=_text())
     """The reason and the outcome, if the other columns do not show them."""
+    caller: str = Field(default="", sa_column=_text())
+    """The id of the API key, or the subject at the provider; empty for what Braid does by itself."""
+    caller_name: str = Field(default="", sa_column=_text())
+    """The note on the key, or the person's name."""
+    address: str = Field(default="", sa_column=_text())
+    """Where the request came from."""
 
 
 class Leadership(SQLModel, table=True):

@@ -3,11 +3,12 @@
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, SecretForm, TenantAnswer, TenantForm
+from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, Role, SecretForm, TenantAnswer, TenantForm
 from braid_client.client import Client
 from braid_client.errors import Refused
 from manager.cli import (
@@ -149,7 +150,14 @@ def list_keys(client: Client) -> Shown:
     """List API keys, without their secrets."""
     columns = ("id", "role", "tenant", "note", "created")
     return listing(
-        client.keys(), "no keys", lambda key: {**fields(key, *columns), "revoked": moment(key.revoked) or "no"}
+        client.keys(),
+        "no keys",
+        lambda key: {
+            **fields(key, *columns),
+            "last used": moment(key.used) or "never",
+            "expires": moment(key.expires) or "never",
+            "revoked": moment(key.revoked) or "no",
+        },
     )
 
 
@@ -157,13 +165,24 @@ def list_keys(client: Client) -> Shown:
 @client_command
 def make(
     client: Client,
+    *,
     tenant: Annotated[str | None, typer.Option(help="The tenant that it is for. Default: operators.")] = None,
     note: Annotated[str | None, typer.Option(help="A note on what it is used for.")] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="It may look at what its tenant may, and change nothing.")
+    ] = False,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=36_500, help="The days after which it expires. Default: it does not.")
+    ] = None,
 ) -> Shown:
     """Make an API key; it is shown only this once."""
-    answer = client.make_key(fill_form(KeyForm, tenant=tenant, note=note))
+    expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    answer = client.make_key(fill_form(KeyForm, tenant=tenant, note=note, read_only=read_only, expires=expires))
     whose = f"tenant {answer.tenant}" if answer.tenant else f"an {answer.role}"
-    return Shown(data=answer, text=lines(f"key {answer.id} of {whose}, shown only this once:", answer.key))
+    scope = ", read-only" if answer.role is Role.READ_ONLY else ""
+    until = f", valid until {moment(answer.expires)}" if answer.expires else ""
+    text = f"key {answer.id} of {whose}{scope}{until}, shown only this once:"
+    return Shown(data=answer, text=lines(text, answer.key))
 
 
 @keys_app.command()

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Integer, Row, String, bindparam, func, select
+from sqlalchemy import Float, Integer, Row, String, bindparam, func, or_, select
 from sqlmodel import Session, col
 
 from braid_client.answers.dataflows import Start
@@ -34,7 +34,11 @@ _COUNTS = {
     "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _ASKED_TENANT),
     "sources": select(func.count()).where(_SOURCE.owner == _ASKED_TENANT),
     "modules": select(func.count()).where(_MODULE.owner == _ASKED_TENANT),
-    "keys": select(func.count()).where(_KEY.tenant == _ASKED_TENANT, _KEY.revoked.is_(None)),
+    "keys": select(func.count()).where(
+        _KEY.tenant == _ASKED_TENANT,
+        _KEY.revoked.is_(None),
+        or_(_KEY.expires.is_(None), _KEY.expires > bindparam("now", type_=Float())),
+    ),
     "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
 }
 _USE = select(*(count.scalar_subquery().label(name) for name, count in _COUNTS.items()))
@@ -154,5 +158,6 @@ def _quota(session: Session, tenant: str) -> Row[Any]:
 
 def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:
     """What a tenant uses; its secrets and states are not in the database."""
-    counts = session.execute(_USE, {"tenant": tenant, "since": now.timestamp() - MINUTE}).mappings().one()
+    asked = {"tenant": tenant, "now": now.timestamp(), "since": now.timestamp() - MINUTE}
+    counts = session.execute(_USE, asked).mappings().one()
     return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in counts.items()})

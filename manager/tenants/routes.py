@@ -146,7 +146,7 @@ def session(caller: TheCaller) -> SessionAnswer:
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
 
-@sessions_router.delete("/session", **documented())
+@sessions_router.delete("/session", **documented(only_looks=True))
 def end_session(service: TheService, caller: TheCaller, request: Request, response: Response) -> SessionEnded:
     """Sign out of the console. A caller with an API key has no session to end."""
     token = token_in(request)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlmodel import Session, col
 
 from braid_client.answers.base import Page
@@ -36,11 +36,11 @@ from dags.source_topics import source_topic
 from manager.kernel.draft import OPERATOR
 from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states
-from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated, invalid
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
 from manager.tenants.quotas import Holding, check_another, quota_use
-from manager.use_case import Base, Caller, Paging, moment, note, operators_only, paged, tenant_row
+from manager.use_case import Base, Caller, Paging, Tools, moment, note, operators_only, paged, tenant_row
 
 _ID_BYTES = 8
 _SECRET_BYTES = 32
@@ -99,6 +99,13 @@ def hash_secret(secret: str) -> str:
 MOST_SESSIONS = 100
 """Sessions of one key; with one more, the oldest ends."""
 _KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
+
+
+def _valid() -> tuple[ColumnElement[bool], ...]:
+    """What holds of a key that is valid `now`."""
+    return _KEYS.revoked.is_(None), or_(_KEYS.expires.is_(None), _KEYS.expires > bindparam("now"))
+
+
 _SESSIONS = table_of(SessionRow).c
 _DATAFLOWS = table_of(DataflowRow).c
 _DELIVERED = select(_DATAFLOWS.tenant, _DATAFLOWS.outputs).where(
@@ -106,10 +113,10 @@ _DELIVERED = select(_DATAFLOWS.tenant, _DATAFLOWS.outputs).where(
 )
 """How the outputs of the dataflows that run are delivered, where that is set, with the tenant of each."""
 _SESSION = (
-    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _TENANTS.requests_per_minute)
+    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _KEYS.expires, _TENANTS.requests_per_minute)
     .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
     .outerjoin(table_of(TenantRow), _KEYS.tenant == _TENANTS.name)
-    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), _KEYS.revoked.is_(None))
+    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), *_valid())
 )
 """Asked for at every request by a cookie, with the key, so that a session ends with it."""
 
@@ -129,16 +136,16 @@ class Sessions(Base):
         return token, self.caller(token)
 
     def caller(self, token: str) -> Caller:
-        """Whose a session is; `Unauthenticated` where there is none, it is over, or its key was revoked."""
+        """Whose a session is; `Unauthenticated` where there is none, it is over, or its key is not valid any more."""
         with self._store.read() as session:
             row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
         if row is None:
-            raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
+            raise Unauthenticated("the session is over, or its API key is not valid any more; sign in again")
         return Caller(
             key=row.key,
             role=Role(row.role),
             tenant=row.tenant,
-            until=moment(row.until),
+            until=moment(row.until if row.expires is None else min(row.until, row.expires)),
             requests_per_minute=row.requests_per_minute,
         )
 
@@ -149,32 +156,53 @@ class Sessions(Base):
 
 
 _KEY = (
-    select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked, _TENANTS.requests_per_minute)
+    select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked, _KEYS.expires, _TENANTS.requests_per_minute)
     .join_from(table_of(KeyRow), table_of(TenantRow), _KEYS.tenant == _TENANTS.name, isouter=True)
     .where(_KEYS.id == bindparam("id"))
 )
 """Asked for at every request."""
+_SET_USED = (
+    update(table_of(KeyRow))
+    .where(_KEYS.id == bindparam("of"), or_(_KEYS.used.is_(None), _KEYS.used < bindparam("at")))
+    .values(used=bindparam("at"))
+)
 
 
 class Administration(Base):
     """Tenants, their API keys and their credentials."""
 
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self._uses: dict[str, float] = {}
+        """When keys were last used that the database does not know of yet."""
+
     def caller(self, key: str) -> Caller:
-        """The caller with an API key; `Unauthenticated` where it is none, or revoked."""
+        """The caller with an API key; `Unauthenticated` where it is none, revoked or expired."""
         if (parsed := parse_key(key)) is None:
             raise Unauthenticated
         with self._store.read() as session:
             row = session.execute(_KEY, {"id": parsed[0]}).one_or_none()
         if row is None or not matches(parsed[1], row.hash) or row.revoked is not None:
             raise Unauthenticated
+        now = time.time()
+        if row.expires is not None and row.expires <= now:
+            raise Unauthenticated(f"the API key {row.id} expired on {moment(row.expires):%Y-%m-%d}; send another one")
+        self._uses[row.id] = now
         return Caller(key=row.id, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
+
+    def keep_uses(self) -> None:
+        """Write down when keys were last used; not part of each request, which would wait for it."""
+        uses, self._uses = self._uses, {}
+        if uses:
+            with self._store.write() as session:
+                session.connection().execute(_SET_USED, [{"of": key, "at": at} for key, at in list(uses.items())])
 
     def first_key(self) -> str | None:
         """An operator's key where there is none at all, so that somebody can begin; else nothing."""
         with self._store.write() as session:
             if session.scalar(select(func.count()).select_from(KeyRow)):
                 return None
-            return self._made_key(session, None, "the first").text
+            return self._made_key(session, KeyForm(note="the first")).text
 
     def admit(self, caller: Caller, form: TenantForm) -> TenantAnswer:
         """Admit a tenant; operators only."""
@@ -222,12 +250,17 @@ class Administration(Base):
         if caller.tenant is not None and form.tenant not in {None, caller.tenant}:
             raise Forbidden("a tenant makes keys for itself only; leave the tenant out")
         tenant = caller.tenant or form.tenant
+        if form.read_only and tenant is None:
+            remedy = "name the tenant that it is to see, or leave this out"
+            raise invalid("/read_only", "no-tenant", "an operator's key may change everything", remedy)
+        if form.expires is not None and form.expires <= datetime.now(UTC):
+            raise invalid("/expires", "past", "it would have expired already", "name a time to come")
         begun = time.monotonic()
         with self._store.write() as session:
             if tenant is not None:
                 tenant_row(session, tenant)
                 check_another(session, tenant, Holding.KEYS, _valid_keys(session, tenant))
-            made = self._made_key(session, tenant, form.note)
+            made = self._made_key(session, form.model_copy(update={"tenant": tenant}))
             note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
             session.flush()
             answer = _key(session.get_one(KeyRow, made.id))
@@ -250,8 +283,8 @@ class Administration(Base):
             if row is None or caller.tenant not in {None, row.tenant}:
                 raise NotFound("API key", key)
             if row.revoked is None:
-                if row.role == Role.OPERATOR and _valid_keys(session, None) == 1:
-                    raise Conflict("this is the last key of an operator; make another one first")
+                if row.role == Role.OPERATOR and row.expires is None and _valid_keys(session, None, _LASTING) == 1:
+                    raise Conflict("this is the last key of an operator that does not expire; make another one first")
                 row.revoked = time.time()
                 session.add(row)
                 note(session, OperationKind.REVOKE_KEY, caller, key, begun)
@@ -353,10 +386,19 @@ class Administration(Base):
         return None
 
     @staticmethod
-    def _made_key(session: Session, tenant: str | None, note: str) -> NewKey:
+    def _made_key(session: Session, form: KeyForm) -> NewKey:
         made = new_key()
-        role = Role.OPERATOR if tenant is None else Role.TENANT
-        session.add(KeyRow(id=made.id, hash=made.hash, role=role, tenant=tenant, note=note, created=time.time()))
+        tenants = Role.READ_ONLY if form.read_only else Role.TENANT
+        row = KeyRow(
+            id=made.id,
+            hash=made.hash,
+            role=Role.OPERATOR if form.tenant is None else tenants,
+            tenant=form.tenant,
+            note=form.note,
+            created=time.time(),
+            expires=None if form.expires is None else form.expires.timestamp(),
+        )
+        session.add(row)
         return made
 
 
@@ -376,7 +418,10 @@ def _check_topics(session: Session, tenant: str) -> None:
             )
 
 
-def _valid_keys(session: Session, tenant: str | None) -> int:
-    """The number of a tenant's keys, or of the operators', that are valid."""
-    held = (col(KeyRow.tenant) == tenant, col(KeyRow.revoked).is_(None))
-    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
+_LASTING = (_KEYS.expires.is_(None),)
+
+
+def _valid_keys(session: Session, tenant: str | None, more: tuple[ColumnElement[bool], ...] = ()) -> int:
+    """The number of a tenant's keys, or of the operators', that are valid, and of which more holds."""
+    counting = select(func.count()).where(_KEYS.tenant == tenant, *_valid(), *more)
+    return session.scalar(counting, {"now": time.time()}) or 0

@@ -209,7 +209,16 @@ TENANT = {
     "publishes_code": False,
     "quarantined_until": None,
 }
-KEY_ANSWER = {"id": "k1", "role": "tenant", "tenant": "school", "note": "", "created": AT, "revoked": None}
+KEY_ANSWER = {
+    "id": "k1",
+    "role": "tenant",
+    "tenant": "school",
+    "note": "",
+    "created": AT,
+    "revoked": None,
+    "expires": None,
+    "used": None,
+}
 CREDENTIALS = {
     "url": "mqtt://broker:1883",
     "user": "school",

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from braid_client.answers.tenants import Quota
+from braid_client.answers.tenants import Quota, Role
 from manager.problem import Unauthenticated
 from manager.use_case import Paging
 from tests.console.conftest import ConsoleService, PageFor
@@ -29,13 +29,40 @@ def test_a_key_is_made_shown_once_and_revoked(console_service: ConsoleService, p
     expect(stranger.get_by_text(NOTE)).to_have_count(0)
     row.get_by_role("button", name=f"Revoke {NOTE}").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke", exact=True).click()
-    expect(keys.get_by_text("1 revoked key")).to_be_visible()
+    expect(keys.get_by_text("1 revoked or expired key")).to_be_visible()
     expect(row).to_be_hidden()
     with pytest.raises(Unauthenticated):
         administration.caller(made)
     page.reload()
-    expect(keys.get_by_text("1 revoked key")).to_be_visible()
+    expect(keys.get_by_text("1 revoked or expired key")).to_be_visible()
     expect(page.get_by_text(made)).to_have_count(0)
+
+
+def test_a_key_may_be_read_only_and_expire(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Its list says so and when it was last used; with it the console shows everything, and refuses changes."""
+    page = page_for(console_service.keys["bob"], "#/access")
+    keys = page.get_by_role("region", name="API keys", exact=True)
+    keys.get_by_label("Note").fill("wall")
+    keys.get_by_label("May").select_option("look only")
+    keys.get_by_label("Expires").select_option("in 30 days")
+    keys.get_by_role("button", name="Make a key").click()
+    made = keys.get_by_role("region", name="API key", exact=True).inner_text()
+    row = keys.get_by_role("row").filter(has_text="wall")
+    expect(row).to_contain_text("look only")
+    expect(row).to_contain_text("never")
+    administration = console_service.service.administration
+    who = administration.caller(made)
+    assert (Role.READ_ONLY, "bob") == (who.role, who.tenant)
+    administration.keep_uses()
+    page.reload()
+    expect(row).not_to_contain_text("never")
+    reading = page_for(made, "#/access")
+    expect(reading.locator("#who")).to_have_text("bob, looks only")
+    expect(reading.get_by_role("row").filter(has_text="wall")).to_be_visible()
+    reading.get_by_role("button", name="Make a key").click()
+    expect(reading.get_by_text("may look and change nothing")).to_be_visible()
+    reading.get_by_role("button", name="Sign out").click()
+    expect(reading.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
 def test_a_secret_is_set_and_removed(console_service: ConsoleService, page_for: PageFor) -> None:

@@ -540,6 +540,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         KEY_ANSWER | {"key": "hush"},
         ["key k1 of tenant school, shown only this once:", "hush"],
     ),
+    (
+        "keys make --tenant school --read-only --days 30",
+        [ok(KEY_ANSWER | {"key": "hush", "role": "read-only", "expires": "2099-03-01T12:00:00Z"})],
+        ["POST /v1/keys"],
+        KEY_ANSWER | {"key": "hush", "role": "read-only", "expires": "2099-03-01T12:00:00Z"},
+        ["key k1 of tenant school, read-only, valid until 2099-03-01"],
+    ),
     ("secrets list", [page(SECRET)], ["GET /v1/secrets?limit=100"], [SECRET], ["school", "lake"]),
     (
         "secrets remove lake",

@@ -30,7 +30,7 @@ export function showNavigation(routes, current, session, signOut) {
       element("span", { class: "group", "aria-hidden": "true" }, group), element("div", {}, links));
   }));
   replace(account,
-    element("span", { id: "who" }, isOperator ? "operator" : named(session.tenant)),
+    element("span", { id: "who" }, isOperator ? "operator" : named(session.tenant), session.kind === "read-only" ? ", looks only" : null),
     element("button", { class: "button small", type: "button", on: { click: signOut } }, "Sign out"));
 }
 

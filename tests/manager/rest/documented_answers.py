@@ -56,6 +56,8 @@ class Route:
     is_document: bool = False
     most: int = MOST_FORM_BYTES
     """The most bytes of a body."""
+    only_looks: bool = False
+    """Whether it changes nothing, though it may look as if it did."""
 
 
 def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
@@ -122,7 +124,7 @@ ROUTES: dict[str, Route] = {
         },
     ),
     "session": Route(well=_ask("ann", "/v1/session")),
-    "end_session": Route(well=_ask("ann", "/v1/session")),
+    "end_session": Route(well=_ask("ann", "/v1/session"), only_looks=True),
     "submit": Route(
         well=_ask("ann", "/v1/dataflows", _DOCUMENT),
         own={
@@ -344,6 +346,7 @@ ROUTES: dict[str, Route] = {
         waits=True,
     ),
     "propose_source": Route(
+        only_looks=True,
         well=_ask("ann", "/v1/sources/propose", {"topic": "ann/pavement", "seconds": 1}),
         own={
             "forbidden": _ask("ann", "/v1/sources/propose", {"topic": "city/street"}),
@@ -363,12 +366,14 @@ ROUTES: dict[str, Route] = {
         waits=True,
     ),
     "explain": Route(
+        only_looks=True,
         well=_ask("ann", "/v1/explain", _DOCUMENT),
         own={"not-found": _ask("ann", "/v1/explain?tenant=bob", _DOCUMENT)},
         waits=True,
         is_document=True,
     ),
     "explain_bundle": Route(
+        only_looks=True,
         well=_ask("ann", "/v1/explain/bundle", _BUNDLE),
         own={
             "invalid-dataflow": _ask("ann", "/v1/explain/bundle", {"documents": [{}]}),
@@ -688,6 +693,10 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
         yield "too-many-requests", replace(well, who="hasty")
         if changes:
             yield "foreign-page", replace(well, by_cookie=True)
+        if changes and not route.only_looks:
+            yield "forbidden", replace(well, who="reader")
+        elif well.who == "ann":
+            yield WELL, replace(well, who="reader")
         yield "database-away", replace(well, when="away")
         yield "unexpected", replace(well, when="broken")
     if well.body is not None:

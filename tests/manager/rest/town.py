@@ -70,7 +70,7 @@ class Town:
     tools: Tools
     app: FastAPI
     keys: dict[str, str]
-    """The API keys of the operator and of each tenant."""
+    """The API keys of the operator and of each tenant, and one of ann's that is read-only, as `reader`."""
     places: dict[str, str]
     """Ids by what they stand for; requests name them in braces."""
 
@@ -95,10 +95,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
     with real_service(in_folder(folder), **given) as made, ExitStack() as looks:
         service, committer = made.service, made.tools.committer
         operator = service.administration.caller(made.key)
-        keys = {"operator": made.key}
-        for tenant in TENANTS:
-            service.administration.admit(operator, TenantForm(name=tenant))
-            keys[tenant] = service.administration.make_key(operator, KeyForm(tenant=tenant)).key
+        keys = {"operator": made.key} | _keys(service, operator)
         callers = {name: service.administration.caller(each) for name, each in keys.items()}
         for name in ("street", "spare", "hookless"):
             form = examples.BODIES["SourceForm"] | {"name": name, "readers": ["ann", "bob", "poor"]}
@@ -148,6 +145,15 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         events.close()
         app = make_app(service, events, lambda: None if committer.leads else "another manager leads")
         yield Town(service=service, tools=made.tools, app=app, keys=keys, places=places)
+
+
+def _keys(service: Service, operator: Caller) -> dict[str, str]:
+    """The keys of the tenants, which are admitted, and one of ann's that is read-only."""
+    administration = service.administration
+    for tenant in TENANTS:
+        administration.admit(operator, TenantForm(name=tenant))
+    keys = {tenant: administration.make_key(operator, KeyForm(tenant=tenant)).key for tenant in TENANTS}
+    return keys | {"reader": administration.make_key(operator, KeyForm(tenant="ann", read_only=True)).key}
 
 
 def _carried(tools: Tools) -> None:

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -125,7 +127,7 @@ def test_the_last_operators_key_stays(manager: Manager) -> None:
     """The last key that lets an operator in cannot be revoked, or nobody could make another; revoking twice is one."""
     first = manager.service.administration.make_key(OPERATOR, KeyForm())
     manager.service.administration.make_key(ANN, KeyForm())
-    with pytest.raises(Conflict, match="the last key of an operator; make another one first"):
+    with pytest.raises(Conflict, match="does not expire; make another one first"):
         manager.service.administration.revoke_key(OPERATOR, first.id)
     second = manager.service.administration.make_key(OPERATOR, KeyForm())
     revoked = manager.service.administration.revoke_key(OPERATOR, first.id)
@@ -133,6 +135,74 @@ def test_the_last_operators_key_stays(manager: Manager) -> None:
     assert revoked == manager.service.administration.revoke_key(OPERATOR, first.id)
     with pytest.raises(Conflict, match="the last key"):
         manager.service.administration.revoke_key(OPERATOR, second.id)
+
+
+def test_a_key_lets_nobody_in_once_it_has_expired(manager: Manager) -> None:
+    """Nor does a session that began with it; it counts in no quota, and one that would have expired is not made."""
+    administration, sessions = manager.service.administration, manager.service.sessions
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    made = administration.make_key(ANN, KeyForm(expires=tomorrow))
+    assert tomorrow == made.expires
+    token, who = sessions.begin(administration.caller(made.key), 7 * 86_400.0)
+    assert tomorrow == who.until
+    assert 1 == _uses_keys(manager)
+    with manager.store.write() as session:
+        session.get_one(KeyRow, made.id).expires = time.time() - 1.0
+    with pytest.raises(Unauthenticated, match=f"the API key {made.id} expired on"):
+        administration.caller(made.key)
+    with pytest.raises(Unauthenticated, match="its API key is not valid any more"):
+        sessions.caller(token)
+    assert 0 == _uses_keys(manager)
+    with pytest.raises(InvalidRequest, match="it would have expired already"):
+        administration.make_key(ANN, KeyForm(expires=datetime.now(UTC)))
+
+
+def _uses_keys(manager: Manager) -> int:
+    (shown,) = manager.service.administration.tenants(ANN, Paging()).items
+    return shown.uses.keys
+
+
+def test_a_key_that_expires_is_not_an_operators_last(manager: Manager) -> None:
+    """Of the keys of operators one stays that does not expire, or nobody could make another in the end."""
+    administration = manager.service.administration
+    lasting = administration.make_key(OPERATOR, KeyForm())
+    passing = administration.make_key(OPERATOR, KeyForm(expires=datetime.now(UTC) + timedelta(days=1)))
+    with pytest.raises(Conflict, match="does not expire; make another one first"):
+        administration.revoke_key(OPERATOR, lasting.id)
+    assert administration.revoke_key(OPERATOR, passing.id).revoked is not None
+
+
+def test_a_read_only_key_is_of_a_tenant(manager: Manager) -> None:
+    """A tenant makes some for itself, and an operator for a tenant only."""
+    administration = manager.service.administration
+    for made in (
+        administration.make_key(ANN, KeyForm(read_only=True)),
+        administration.make_key(OPERATOR, KeyForm(tenant="ann", read_only=True)),
+    ):
+        who = administration.caller(made.key)
+        assert (Role.READ_ONLY, "ann", False) == (who.role, who.tenant, who.is_operator)
+    with pytest.raises(InvalidRequest, match="an operator's key may change everything"):
+        administration.make_key(OPERATOR, KeyForm(read_only=True))
+
+
+def test_keys_say_when_they_were_last_used(manager: Manager) -> None:
+    """It is written down beside the requests, and a use that is noted late replaces no later one."""
+    administration = manager.service.administration
+    made = administration.make_key(ANN, KeyForm())
+    before = time.time()
+    administration.caller(made.key)
+    assert [None] == [key.used for key in administration.keys(ANN, Paging()).items]
+    administration.keep_uses()
+    (used,) = (key.used for key in administration.keys(ANN, Paging()).items)
+    assert used is not None
+    assert before <= used.timestamp() <= time.time()
+    with manager.store.write() as session:
+        session.get_one(KeyRow, made.id).used = time.time() + 60.0
+    administration.caller(made.key)
+    administration.keep_uses()
+    (later,) = (key.used for key in administration.keys(ANN, Paging()).items)
+    assert later is not None
+    assert later > used
 
 
 def test_lists_of_keys_and_tenants_have_each_once(manager: Manager) -> None:
