@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any
 
 _FIELDS = "log_fields"
@@ -20,6 +22,8 @@ _FIELDS = "log_fields"
 _FORMAT = "BRAID_LOG"
 """The environment variable with the log format, for processes that a command starts."""
 _JSON = "json"
+_MOST_BYTES = 16_000_000
+"""The size at which a log file is begun anew."""
 _ABOUT: ContextVar[dict[str, Any] | None] = ContextVar("about", default=None)
 
 
@@ -34,6 +38,14 @@ def begin_log(*, as_json: bool | None = None) -> None:
     handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
     handler.setFormatter(_Lines() if as_json else _Sentences("%(asctime)s %(name)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def keep_log(path: Path) -> None:
+    """Write the log of this process to a file too, which is begun anew when it is large; the one before is kept."""
+    handler = RotatingFileHandler(path, maxBytes=_MOST_BYTES, backupCount=1, errors="backslashreplace")
+    root = logging.getLogger()
+    handler.setFormatter(root.handlers[0].formatter)
+    root.addHandler(handler)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from braid_client.client import Client
 from braid_client.errors import NotDone, NotUnderstood, Refused, Unreachable
 from dags.json_text import describe_error
 from manager.exit_codes import ExitCode
-from manager.settings import ClientSettings, WrongSettings, read_client_settings
+from manager.settings import WrongSettings, read_client_settings
 
 _WIDTH = 100
 """The width of tables that are not printed on a screen."""
@@ -282,7 +282,7 @@ def client_command(command: Callable[Concatenate[Client, P], Shown | Iterator[Sh
 
     @functools.wraps(command)
     def run(*args: Any, url: str | None, settings: Path | None, **options: Any) -> Iterator[Shown]:
-        with _client(read_client_settings({"url": url}, settings)) as client:
+        with service(url, settings) as client:
             result = command(client, *args, **options)
             yield from (result,) if isinstance(result, Shown) else result
 
@@ -373,7 +373,9 @@ def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:
         yield f"{'/'.join(map(str, detail['loc']))}: {message}; {remedy}"
 
 
-def _client(settings: ClientSettings) -> Client:
+def service(url: str | None, file: Path | None) -> Client:
+    """A client of the service that the settings name."""
+    settings = read_client_settings({"url": url}, file)
     if settings.key is None:
         raise MissingKey(
             f"no API key for {settings.service}: set BRAID_KEY, or key in braid.toml; without either, the key file in "

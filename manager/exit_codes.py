@@ -26,4 +26,5 @@ class ExitCode(IntEnum):
     LATER = 7, "not now: the quota is used up, or the service is not ready; try again later"
     FAILED = 8, "the service failed, or gave an answer that this version does not understand"
     UNWELL = 9, "`braid doctor` or `braid status` found something wrong"
+    DIFFERENT = 10, "`braid diff` found differences"
     INTERRUPTED = 130, "Ctrl-C"

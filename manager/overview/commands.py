@@ -115,7 +115,7 @@ def _counts(overview: OverviewAnswer) -> Iterator[str]:
         yield f"{overview.tasks_running:,} tasks run for {overview.tasks_submitted:,} that were submitted"
     if (jobs := overview.jobs) is not None and jobs.states:
         states = ", ".join(f"{count:,} {state}" for state, count in jobs.states.items())
-        oldest = "" if jobs.lag_seconds is None else f", the oldest for {jobs.lag_seconds:.1f} s"
+        oldest = f", the oldest for {jobs.lag_seconds:.1f} s" if jobs.lag_events and jobs.lag_seconds else ""
         yield f"jobs: {states}; {counted(jobs.lag_events or 0, 'event')} waiting{oldest}"
 
 
@@ -161,7 +161,7 @@ def _sources(sources: Iterable[SourceAnswer], now: datetime) -> Iterator[Concern
     for source in sources:
         if (received := source.received) is None:
             continue
-        name = f"{source.owner}:{source.name}"
+        name = source.name
         if received.link and not received.link.connected:
             what = f"source {name} has no connection since {moment(received.link.since)}: {received.link.error}"
             yield _error(what, f"braid sources show {name}")

@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bridge.files import is_open_to_others, make_private_folder
 from engine import installed_catalogue
 from engine.code.store import WheelStore
-from engine.log_lines import begin_log, named, problem
+from engine.log_lines import begin_log, keep_log, named, problem
 from engine.outside import Vault
 from engine.plan import Limits
 from manager.adaptation.adapter import Adapter, DomainEventLine
@@ -91,6 +91,8 @@ class Manager:
         self._root = root = settings.root.absolute()
         # The database has documents, the spools have events.
         make_private_folder(root)
+        make_private_folder(root / "service")
+        keep_log(root / "service" / "log")
         if is_open_to_others(root):
             log.warning("%s is open to others on this machine; unless that is meant, close it: chmod 700", root)
         url = settings.database.get_secret_value() if settings.database else sqlite_url(root / "braid.db")

@@ -368,6 +368,7 @@ def test_serve_logs_objects_and_protects_its_files(tmp_path: Path) -> None:
                 assert [] == [path for path in [root, *secret] if stat.S_IMODE(path.stat().st_mode) & 0o077]
                 process.terminate()
         assert 0 == process.wait(PATIENCE)
+        assert logged == [json.loads(line) for line in (root / "service" / "log").read_text().splitlines()]
     finally:
         process.kill()
         process.wait()
