@@ -54,4 +54,6 @@ class ProblemAnswer(Answer):
     title: str
     status: int
     detail: str
+    instance: str = ""
+    """The path of the request; its id is in the header `X-Request-Id`."""
     errors: tuple[FieldProblem, ...] = ()

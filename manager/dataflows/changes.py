@@ -17,6 +17,7 @@ from braid_client.answers.dataflows import Start
 from braid_client.answers.overview import OperationKind
 from dags import Catalogue, Dataflow, Problem, Scope
 from dags.canonical import NO_HISTORIES, outline
+from engine.log_lines import note
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
 from manager.documents.drafts import DraftPreview, preview_draft
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
@@ -147,6 +148,7 @@ class DataflowChanges(_DocumentChanges):
                 write_down(session, draft, kind, who=who, subject=document.dataflow, begun=begun)
                 return row
         except _Known as known:
+            note(repeated=True)
             return known.rows[0]
 
     def submitted_before(self, tenant: str, sent: bytes, idempotency_key: str, start: Start) -> DataflowRow | None:
@@ -384,6 +386,7 @@ class BundleChanges(_DocumentChanges):
             except _Beyond as beyond:
                 cleared |= beyond.jobs
             except _Known as known:
+                note(repeated=True)
                 return known.rows
 
     def _touched(  # noqa: PLR0913, PLR0917 - what was read, and the state to decide by

@@ -43,6 +43,7 @@ from dags import State as Remembers
 from dags.outputs import OutputSettings
 from dags.problems import pointer, quoted
 from engine.delivery.publisher import recent_output
+from engine.log_lines import note
 from engine.plan import Plan
 from engine.records.job_folder import job_folder
 from manager.adaptation.resolver import Resolved, Resolver
@@ -231,6 +232,7 @@ class Dataflows(Base):
             # It is not made again: modules and sources may be others by now.
             row = self._changes.dataflows.submitted_before(owner, raw, idempotency_key, start)
             if row is not None:
+                note(repeated=True)
                 return self.submitted(row)
         made = self._made(owner, raw)
         kept = _kept(raw, made)
@@ -536,6 +538,7 @@ class Bundles(Base):
             # They are not planned again: there may be no plan by now.
             before = self._changes.bundles.submitted_before(owner, sent, idempotency_key, start)
             if before:
+                note(repeated=True)
                 return BundleAnswer(dataflows=tuple(map(dataflows.submitted, before)))
         made = self._made(owner, documents)
         rows = self._changes.bundles.submit(

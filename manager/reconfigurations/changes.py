@@ -10,6 +10,7 @@ from typing import TypeVar
 from sqlmodel import col, select
 
 from dags import Catalogue
+from engine.log_lines import note
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.draft import SERVICE, UNBOUNDED, write_idempotency
@@ -124,6 +125,7 @@ class ReconfigurationChanges:
                 raise Conflict(
                     f"the idempotency key {key.key!r} was used for another reconfiguration; use a new key for each"
                 )
+            note(repeated=True)
             return session.get_one(ReconfigurationRow, known.reconfiguration)
 
     def take(self, turn: Turn) -> None:

@@ -322,16 +322,15 @@ DataflowAskedFor = Annotated[str, Depends(_dataflow_asked_for)]
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
+IDEMPOTENCY_HEADER = "Idempotency-Key"
 ForTenant = Annotated[TenantName | None, Query(description="The tenant to act for. Only operators need it.")]
 IdempotencyKey = Annotated[
     _Key | None,
     Header(
-        alias="Idempotency-Key",
+        alias=IDEMPOTENCY_HEADER,
         description="Any text of your choice. Sending the same again with the same key does it only once.",
     ),
 ]
-
-
 MOST_WAITING_DOCUMENTS = 32
 """Documents of a tenant that may wait; each takes up to 4 MB of memory."""
 

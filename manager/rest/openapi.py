@@ -23,8 +23,9 @@ from manager.problem import (
     Unexpected,
     UnsupportedMediaType,
 )
+from manager.rest.dependencies import IDEMPOTENCY_HEADER
 from manager.rest.examples import TROUBLE_EXAMPLES, example_of
-from manager.rest.problems import ONLY_LOOKS, PROBLEM_MEDIA_TYPE, problem
+from manager.rest.problems import ONLY_LOOKS, PROBLEM_MEDIA_TYPE, REPLAYED_HEADER, problem
 
 _bodies: dict[str, type[BaseModel]] = {}
 """The forms with which routes were declared, whose schemas FastAPI does not know; by name."""
@@ -34,9 +35,15 @@ _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
 _HEADERS = {
     "X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT},
     "WWW-Authenticate": {"description": "How to authenticate.", **_TEXT},
+    REPLAYED_HEADER: {
+        "description": "`true` if the same was done before with the same `Idempotency-Key`, and is not done again.",
+        **_TEXT,
+    },
     "Retry-After": {"description": "Seconds to wait before the next attempt.", **_SECONDS},
 }
 """The headers of answers, by name; answers refer to them."""
+_EXAMPLE_PATH = "/v1/dataflows/d-5f0c9a1e77b2"
+"""What problems are examples of."""
 
 
 def headers(*names: str) -> dict[str, Any]:
@@ -159,7 +166,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     components["schemas"] = _without(schemas, "title")
     components["headers"] = _HEADERS
     components["examples"] = {
-        trouble.code: {"summary": trouble.title, "value": problem(example).model_dump(mode="json")}
+        trouble.code: {"summary": trouble.title, "value": problem(example, _EXAMPLE_PATH).model_dump(mode="json")}
         for trouble, example in TROUBLE_EXAMPLES.items()
     }
     for method, operation in _operations(schema):
@@ -167,6 +174,8 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         if described:
             operation["description"] = described
         _add_examples(operation)
+        if any(parameter["name"] == IDEMPOTENCY_HEADER for parameter in operation.get("parameters", ())):
+            _add_replay(operation["responses"])
         for parameter in operation.get("parameters", ()):
             parameter["schema"] = _without(_without_null(parameter["schema"]), "title")
         only_looks = operation.pop(ONLY_LOOKS, False)
@@ -219,6 +228,13 @@ def _add_examples(operation: dict[str, Any]) -> None:
         schema = content.get("schema", {}).get("$ref", "").removeprefix(_COMPONENTS).removesuffix("-Input")
         if (example := example_of(schema, operation["operationId"], status)) is not None:
             content["example"] = example
+
+
+def _add_replay(responses: dict[str, Any]) -> None:
+    """Document that an answer may be one to an earlier request."""
+    for status, said in responses.items():
+        if status.startswith("2"):
+            said["headers"] = said["headers"] | headers(REPLAYED_HEADER)
 
 
 def _add_refusal(responses: dict[str, Any], trouble: type[Trouble]) -> None:

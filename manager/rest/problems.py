@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,34 +18,37 @@ from pydantic_core import ErrorDetails
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from braid_client.answers.base import FieldProblem, ProblemAnswer
 from dags.json_text import describe_error
 from dags.problems import pointer
-from engine.log_lines import about, named, note
+from engine.log_lines import about, log_context, named, note
 from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFound, Trouble, Unauthenticated, Unexpected
 from manager.rest.metrics import RequestCounts
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 ONLY_LOOKS = "x-only-looks"
 """The mark of a route that changes nothing, though its method is none that reads."""
+REPLAYED_HEADER = "Idempotency-Replayed"
+"""The header of an answer that is one to an earlier request with the same idempotency key, which the log notes, too."""
 
 
-def problem(trouble: Trouble) -> ProblemAnswer:
-    """The body that describes a trouble."""
+def problem(trouble: Trouble, path: str) -> ProblemAnswer:
+    """The body that describes a trouble with what was asked for at a path."""
     return ProblemAnswer(
         type=f"/problems/{trouble.code}",
         title=trouble.title,
         status=trouble.status,
         detail=trouble.detail,
+        instance=quote(path),
         errors=tuple(FieldProblem.model_validate(error, from_attributes=True) for error in trouble.errors),
     )
 
 
-def answer(trouble: Trouble) -> Response:
-    """The response to a trouble."""
+def answer(trouble: Trouble, path: str) -> Response:
+    """The response to a trouble with what was asked for at a path."""
     headers: dict[str, str] = {}
     if trouble.retry_after is not None:
         # The header has whole seconds, rounded up: an earlier attempt would be in vain.
@@ -54,7 +58,7 @@ def answer(trouble: Trouble) -> Response:
     if isinstance(trouble, MethodNotAllowed):
         headers["Allow"] = ", ".join(trouble.allowed)
     # A message may quote half a surrogate pair, which cannot be encoded.
-    content = problem(trouble).model_dump(mode="python")
+    content = problem(trouble, path).model_dump(mode="python")
     return JSONResponse(_encodable(content), status_code=trouble.status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
@@ -63,7 +67,7 @@ def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     every = tuple(routers)
 
     async def refuse(request: Request, error: Exception) -> Response:
-        return answer(_trouble(error, request, every))
+        return answer(_trouble(error, request, every), request.scope["path"])
 
     for kind in (Trouble, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, refuse)
@@ -86,11 +90,19 @@ def _trouble(error: Exception, request: Request, routers: Iterable[APIRouter]) -
 
 
 def _methods(routers: Iterable[APIRouter], request: Request) -> Iterator[str]:
-    """The methods of all routes at a path. Starlette names only those of the first match."""
-    for router in routers:
-        for route in router.routes:
-            if route.matches(request.scope)[0] is not Match.NONE:
-                yield from getattr(route, "methods", None) or ()
+    """The methods of all routes at a path. Starlette names only those of the first match.
+
+    Where a route has the path in full, those with a parameter in place of a word of it do not count.
+    """
+    matching = [
+        route
+        for router in routers
+        for route in router.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    written = [route for route in matching if route.path_format == request.scope["path"]]
+    for route in written or matching:
+        yield from route.methods or ()
 
 
 def _field_error(detail: ErrorDetails) -> FieldError:
@@ -149,6 +161,8 @@ class RequestLog:
                 # Answers are for one caller alone, and may hold secrets; the console's files override this.
                 headers.setdefault("Cache-Control", "no-store")
                 headers["X-Content-Type-Options"] = "nosniff"
+                if log_context().get("repeated"):
+                    headers[REPLAYED_HEADER] = "true"
             await send(message)
 
         try:
@@ -160,7 +174,7 @@ class RequestLog:
             _log.exception("request %s: %s %r failed", request, scope["method"], scope["path"])
             if begun:
                 raise
-            await answer(Unexpected(request))(scope, receive, mark_and_send)
+            await answer(Unexpected(request), scope["path"])(scope, receive, mark_and_send)
 
     def _report(self, scope: Scope, status: int, seconds: float) -> None:
         """Count and log an answer when it begins."""

@@ -77,6 +77,7 @@ from braid_client.answers.trials import TaskEvents, TrialAnswer
 from bridge import topics
 from dags import InvalidDocument
 from dags.document import read
+from engine.log_lines import note
 from manager.adaptation.use_cases import Adaptations
 from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
@@ -358,6 +359,7 @@ class _FakeDataflows(Dataflows):
             before, name = self._fake.idempotent[owner, idempotency_key]
             if before != raw:
                 raise Conflict("the idempotency key was used for another document; choose another")
+            note(repeated=True)
             return self._fake.submitted_answer(name)
         held = sum(dataflow.tenant == owner for dataflow in self._fake.submitted.values())
         if held >= self._fake.known_tenants[owner].quota.dataflows:
@@ -769,6 +771,7 @@ class _FakeReconfigurations(Reconfigurations):
         if before is not None:
             if before[0] != form:
                 raise Conflict("the idempotency key was used for another reconfiguration; choose another")
+            note(repeated=True)
             return before[1]
         self._begun.append(self._made(caller, dataflow, form))
         if idempotency_key is not None:

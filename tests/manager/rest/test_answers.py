@@ -48,9 +48,12 @@ def test_a_document_is_passed_on_byte_for_byte(ann: httpx.Client, service: FakeS
 
 
 def test_an_idempotency_key_submits_once(ann: httpx.Client) -> None:
-    """The same key and document are answered again; with another document the key is refused."""
-    first = _submitted(ann, **{"Idempotency-Key": "once"})
-    assert first == _submitted(ann, **{"Idempotency-Key": "once"})
+    """The same key and document are answered again, and marked so; with another document the key is refused."""
+    first, again = (
+        ann.post("/v1/dataflows", content=DOCUMENT, headers=JSON | {"Idempotency-Key": "once"}) for _ in range(2)
+    )
+    assert (201, first.json()) == (again.status_code, again.json())
+    assert [None, "true"] == [answer.headers.get("Idempotency-Replayed") for answer in (first, again)]
     other = ann.post("/v1/dataflows", content=DOCUMENT + b" ", headers=JSON | {"Idempotency-Key": "once"})
     assert (409, "/problems/conflict") == (other.status_code, other.json()["type"])
     assert 1 == len(ann.get("/v1/dataflows").json()["items"])
@@ -73,6 +76,7 @@ def test_an_idempotency_key_reconfigures_once(ann: httpx.Client) -> None:
     body, headers = {"tasks": {"plausible": {"config": {"max": 50.0}}}}, {"Idempotency-Key": "once"}
     first, again = (ann.post(path, json=body, headers=headers) for _ in range(2))
     assert (first.status_code, first.json()) == (again.status_code, again.json())
+    assert [None, "true"] == [answer.headers.get("Idempotency-Replayed") for answer in (first, again)]
     other = ann.post(path, json={"tasks": {"plausible": {"config": {"max": 51.0}}}}, headers=headers)
     assert (409, "/problems/conflict") == (other.status_code, other.json()["type"])
     assert 1 == len(ann.get(path).json()["items"])

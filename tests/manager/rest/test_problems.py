@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -46,6 +47,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
     assert "application/problem+json" == answer.headers["Content-Type"], answer.text
     problem: dict[str, Any] = answer.json()
     assert (answer.status_code, True) == (problem["status"], bool(problem["detail"]))
+    assert quote(answer.request.url.path) == problem["instance"]
     assert 16 == len(answer.headers["X-Request-Id"])
     return problem
 
@@ -165,13 +167,14 @@ def test_a_problems_type_can_be_read(ask: Asking, trouble: type[Trouble]) -> Non
 
 def test_an_unknown_problem_or_path_is_not_found(ann: httpx.Client) -> None:
     """What is not there is a problem too, with or without a slash at its end."""
-    for path in ("/problems/none", "/nowhere", "/v1/dataflows/", "/v1/dataflows/a/b", "/v1/sources/a%2Fb", "/docs"):
+    for path in ("/problems/none", "/nowhere", "/v1/dataflows/", "/v1/dataflows/a/b", "/v1/sources/a%2Fb"):
         assert "/problems/not-found" == _problem(ann.get(path))["type"]
 
 
 def test_a_method_that_does_nothing_names_those_that_do(ann: httpx.Client) -> None:
     """405 lists every method of the path."""
     answer = ann.patch("/v1/dataflows/x")
+    assert "POST" == ann.put("/v1/dead-letters/replay", headers=JSON).headers["Allow"]
     assert ("/problems/method-not-allowed", "DELETE, GET, PUT") == (_problem(answer)["type"], answer.headers["Allow"])
 
 
