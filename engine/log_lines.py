@@ -1,8 +1,8 @@
 """The log of a long-running command: text for people on standard error, or JSON for programs on standard output.
 
 In JSON, each line is an object with the time, level, logger and message; the ids of its subject, such as a request,
-dataflow or job; and the name and parts of an event that programs may wait for. The text shows the subject in brackets.
-Processes that such a command starts use the same format.
+dataflow or job; the ids of its trace, where there are traces; and the name and parts of an event that programs may wait
+for. The text shows the subject in brackets. Processes that such a command starts use the same format.
 """
 
 import json
@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
+
+from bridge.traces import trace_ids
 
 _FIELDS = "log_fields"
 """The attribute of a log record with the fields for programs."""
@@ -97,6 +99,7 @@ class _Lines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             **log_context(),
+            **trace_ids(),
             **getattr(record, _FIELDS, {}),
         }
         if record.exc_info:
@@ -106,5 +109,5 @@ class _Lines(logging.Formatter):
 
 class _Sentences(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
-        parts = " ".join(f"{name}={value}" for name, value in log_context().items())
+        parts = " ".join(f"{name}={value}" for name, value in (log_context() | trace_ids()).items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

@@ -4,6 +4,7 @@ The manager makes plans. A host logs each as the next entry of its job before an
 move, forward or stop is just another plan. A source has no slot: the stream that enters is its output.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -453,6 +454,8 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     workers: str = ""
     """The name of its Python processes, which only jobs that name it share; fixed for the job's life."""
+    trace: Annotated[str, Field(exclude_if=operator.not_)] = field(default="", compare=False)
+    """The traceparent of the change that it was made for; empty if that is not traced. It changes nothing of a plan."""
 
     @property
     def active(self) -> tuple[Slot, ...]:

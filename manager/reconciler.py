@@ -9,9 +9,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
 from bridge import topics
+from bridge.traces import Attributes, span, traceparent
 from engine.log_lines import about
+from engine.plan import Plan
 from engine.plan_messages import EndsQuestion, written_cut, written_plan, written_question
 from manager.dataflows.changes import DrainChanges
 from manager.jobs.changes import JobChanges
@@ -219,9 +223,12 @@ class Reconciler:
                 if isinstance(transition, Reconfiguration) and event is TransitionEvent.BEGUN:
                     self._reconfiguration_delays = self._reconfiguration_delays.plus(time.time() - transition.begun)
                 changes = self._reconfigurations if isinstance(transition, Reconfiguration) else self._moves
+                seen: Attributes = {"braid.transition": transition.id, "braid.event": event, "braid.reason": why}
+                phase = f"{transition.kind} {transition.phase}"
                 try:
-                    if changes is not None:
-                        changes.take(step)
+                    with span(phase, seen, parent=transition.trace, began=transition.since):
+                        if changes is not None:
+                            changes.take(step)
                 except (Conflict, StateNotReady) as error:
                     log.debug("the %s %d: %s", transition.kind, transition.id, error)
 
@@ -233,11 +240,23 @@ class Reconciler:
                 self._listener.publish(topics.job(job, "plan"), b"", retain=True)
             case PublishPlan(job=job, plan=plan) if plan is not None:
                 self._steps[_RUN] += 1
-                log.info("job %s shall run version %d on host %s", job, plan.version, plan.host)
-                self._listener.publish(topics.job(job, "plan"), written_plan(plan), retain=True)
+                with _published(plan) as sent:
+                    log.info("job %s shall run version %d on host %s", job, plan.version, plan.host)
+                    self._listener.publish(topics.job(job, "plan"), written_plan(sent), retain=True)
             case Clean(job=job):
                 self._steps[_CLEAN] += 1
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
+
+
+@contextmanager
+def _published(plan: Plan) -> Iterator[Plan]:
+    """Publish a plan in the context, as it is sent: what its host does with it follows this, where it is traced."""
+    if not plan.trace:
+        yield plan
+        return
+    seen: Attributes = {"braid.job": plan.job, "braid.host": plan.host, "braid.plan": plan.version}
+    with span("publish plan", seen, parent=plan.trace, kind="producer"):
+        yield replace(plan, trace=traceparent())
 
 
 def _fed(wanted: Mapping[str, WantedJob], sight: Sight) -> Iterator[tuple[str, int]]:

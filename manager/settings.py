@@ -184,6 +184,12 @@ class Settings(_Kept):
     currency: str = Field(
         "", max_length=16, pattern=r"^[^\x00-\x1f\x7f]*$", description="The currency of the price, such as EUR."
     )
+    traces: Annotated[str, StringConstraints(pattern=r"^https?://[^/?#@\s]+(/[^?#@\s]*)?$")] | None = Field(
+        None, description="Where traces go over OTLP, such as http://localhost:4318. Default: no traces."
+    )
+    traced_batches: float = Field(
+        0.01, ge=0, le=1, description="The part of batches whose parts are traced. Default: 0.01."
+    )
 
     @property
     def asks_operators(self) -> bool:

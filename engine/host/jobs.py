@@ -10,13 +10,14 @@ refused, and leaves nothing behind.
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from bridge import LeaseTaken, topics
+from bridge.traces import Attributes, span
 from engine.behaviour import place_of
 from engine.delivery.follower import Follower
 from engine.host.consumers import HostConsumers, cut_streams, sweep
@@ -259,7 +260,10 @@ class HostJobs:
         """Take up the newest plan of a job, which may be another host's; None if it has none any more."""
         self._later.pop(job, None)
         if plan is not None and plan.host == self._host:
-            self._run(plan)
+            seen: Attributes = {"braid.job": job, "braid.host": self._host, "braid.plan": plan.version}
+            taking = span("take up plan", seen, parent=plan.trace, kind="consumer")
+            with taking if plan.trace else nullcontext():
+                self._run(plan)
         elif (running := self._jobs.get(job)) is not None:
             running.folder.mark_stopped()
             running.stop()

@@ -19,6 +19,7 @@ from bridge import SpoolIndex
 from engine.job.looks import JobLooks
 from engine.job.pace import BatchTimes, NextBatch, PartBounds, PartWork, ReadableSpool, Streams, next_batch, works_of
 from engine.job.plan_log import PlanLog, past_gone
+from engine.job.traced_batches import TracedBatches
 from engine.offset import Offset, Span
 from engine.plan import SHORTEST_BOUND, Entry, Plan, PlanPart, is_switch
 from engine.records.files import Header
@@ -142,6 +143,7 @@ class PaceKeeper:
         self._start = store.file(batches[-1]).header.end if batches else Offset()
         self.times = BatchTimes()
         self.looks = JobLooks()
+        self.traced = TracedBatches()
         self._planning = threading.Lock()
         """Held by the reader that waits for the next batch on behalf of all."""
         self._planned: PlannedBatch | None = None
@@ -222,6 +224,11 @@ class PaceKeeper:
             with self._news:
                 self._works.append((header.end, works_of(parts, header, plan.shards)))
                 self._news.notify_all()
+
+    def is_timed(self, batch: PlannedBatch) -> bool:
+        """Whether the parts of a batch are to be timed, because it is traced; from any thread."""
+        in_effect = self._in_effect
+        return self.traced.begin(batch.number, batch.span, in_effect.plan if in_effect else None)
 
     def stop(self) -> None:
         """Answer every question at once."""

@@ -88,6 +88,8 @@ def begin_pace_server(session: SparkSession, folder: Path) -> PaceServer:
 
 def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, object]:
     """The answer to a question; empty if there is nothing to answer."""
+    if (timed := question.get("timed")) is not None:
+        keeper.traced.note(*timed)
     if "recorded" in question:
         # A worker that begins has recorded nothing.
         if question["recorded"] is not None:
@@ -105,8 +107,13 @@ def _answered(keeper: PaceKeeper, question: Mapping[str, Any]) -> Mapping[str, o
     batch = keeper.batch_after(long_batch, question["shard"], question["reader"], last and (last[0], last[1]))
     if isinstance(batch, ReaderOrder):
         return {"order": batch}
-    span = batch.span.as_json()
-    return {"batch": batch.number, "repeats": batch.repeats, "span": span, "looked_at": keeper.looks.instances()}
+    return {
+        "batch": batch.number,
+        "repeats": batch.repeats,
+        "span": batch.span.as_json(),
+        "looked_at": keeper.looks.instances(),
+        "timed": keeper.is_timed(batch),
+    }
 
 
 class _UnixServer(socketserver.ThreadingUnixStreamServer):

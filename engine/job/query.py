@@ -277,6 +277,7 @@ class SparkJob:
         )
         self._host.pace.add(self.name, self.keeper)
         shutil.rmtree(self.folder.spark, ignore_errors=True)
+        self.keeper.traced.start(self.plans.plan)
         workers = self.plans.plan.workers if self.plans.plan else ""
         self._query = JobQuery(self._host, self.name, self.folder.spark, workers)
         self._turn(JobEvent.STARTED)
@@ -285,6 +286,7 @@ class SparkJob:
         self.health.note(header, plan, self._host.clock.passed())
         if self.keeper is not None:
             self.keeper.note_work(header, plan)
+            self.keeper.traced.record(self.name, header, plan)
             for cut in header.cuts:
                 if cut.name in self.keeper.released:
                     # It was taken just before it was released.

@@ -1,6 +1,7 @@
 """The rows that Spark passes from the spools to the kernel for a shard: the offsets of the batch, then its items.
 
-With the offsets go the instances that somebody looks at while the batch begins, nearly always none.
+With the offsets go the instances that somebody looks at while the batch begins, nearly always none, and whether its
+parts are timed.
 """
 
 import json
@@ -41,11 +42,17 @@ def arriving(
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 
 
-def written_rows(
-    batch: int, span: Span, items: Iterable[Arrived], shard: int = 0, looked_at: Sequence[int] = ()
+def written_rows(  # noqa: PLR0913 - what a shard of a batch is given
+    batch: int,
+    span: Span,
+    items: Iterable[Arrived],
+    shard: int = 0,
+    looked_at: Sequence[int] = (),
+    *,
+    timed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the source gives to Spark for one shard of a batch."""
-    header = json.dumps([shard, span.as_json(), looked_at])
+    header = json.dumps([shard, span.as_json(), looked_at, timed])
     piece: list[Arrived] = []
     size = 0
     for item in items:
@@ -65,6 +72,7 @@ class ShardRows(NamedTuple):
     items: list[Arrived]
     shard: int
     looked_at: Sequence[int]
+    timed: bool
 
 
 def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
@@ -77,8 +85,8 @@ def read_rows(pieces: Iterable[pa.RecordBatch]) -> Iterator[ShardRows]:
             if content:
                 items += _ITEMS.decode(content)
             if last:
-                shard, kept, looked_at = json.loads(span)
-                yield ShardRows(batch, Span.of_json(kept), items, shard, looked_at)
+                shard, kept, looked_at, timed = json.loads(span)
+                yield ShardRows(batch, Span.of_json(kept), items, shard, looked_at, timed)
                 items = []
 
 

@@ -5,12 +5,14 @@ records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.behaviour import Behaviour, behaviours_of
 from engine.kernel.batch import Arrived, BatchTime, run_batch
 from engine.kernel.entering_events import Portion, new_feeds
+from engine.kernel.part_times import RUN_TASKS, PartTimes
 from engine.kernel.plans import brought
 from engine.kernel.task_bounds import EventCost
 from engine.kernel.watchdog import Attempt
@@ -55,7 +57,7 @@ class Worker:
         """What an event of each instance cost in the last batch."""
         self._time = BatchTime()
 
-    def work_off(
+    def work_off(  # noqa: PLR0913 - what a shard of a batch has, and who looks at it
         self,
         batch: int,
         span: Span,
@@ -63,6 +65,7 @@ class Worker:
         shard: int = 0,
         *,
         sampling: PortSampling | None = None,
+        times: PartTimes | None = None,
     ) -> bool:
         """Make the record of a shard of a batch, and once all have theirs the whole; True if all have theirs.
 
@@ -83,38 +86,42 @@ class Worker:
         # What a job with fewer shards than before keeps of the others is of no use any more.
         self._kept = {number: kept for number, kept in self._kept.items() if number < shards}
         begun = list(self._begun(span))
-        state = self._state_before(batch, portion)
+        with _part(times, "restore state"):
+            state = self._state_before(batch, portion)
         with Attempt(self._folder.attempts_of(shard), batch, entry.plan.limits) as attempt:
             behaviours = self._made_behaviours(entry, attempt)
             # A shard that runs again has had time for more.
             time = None if repeats else self._time
             if time is not None:
                 time.begin(entry.plan.batch_seconds)
-            record = run_batch(
-                batch,
-                entry,
-                span.start,
-                span.end,
-                items,
-                state,
-                behaviours,
-                imports=self._imports(span, begun),
-                begun=begun,
-                feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
-                attempt=attempt,
-                deployment=self._outside.deployment,
-                portion=portion,
-                costs=self._costs,
-                time=time,
-                early=span.early,
-                repeats=repeats,
-                # What it takes again was sampled before.
-                sampling=None if repeats else sampling,
-            )
+            with _part(times, RUN_TASKS):
+                record = run_batch(
+                    batch,
+                    entry,
+                    span.start,
+                    span.end,
+                    items,
+                    state,
+                    behaviours,
+                    imports=self._imports(span, begun),
+                    begun=begun,
+                    feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
+                    attempt=attempt if times is None else times.watched(attempt),
+                    deployment=self._outside.deployment,
+                    portion=portion,
+                    costs=self._costs,
+                    time=time,
+                    early=span.early,
+                    repeats=repeats,
+                    # What it takes again was sampled before.
+                    sampling=None if repeats else sampling,
+                )
             # Until the record is written, the state is ahead of the durable one.
             self._kept.pop(shard, None)
             settled = state.settle(record)
-            if self._store.write(settled) if portion.is_all else self._store.write_shard(settled, shard):
+            with _part(times, "write record"):
+                is_kept = self._store.write(settled) if portion.is_all else self._store.write_shard(settled, shard)
+            if is_kept:
                 self._kept[shard] = _Kept(state, portion.division, repeats)
                 return portion.is_all or self._store.complete(batch, shards)
         # Another worker was quicker, and its record counts.
@@ -175,6 +182,10 @@ class Worker:
     def _begun(self, span: Span) -> Iterator[Entry]:
         """The entries of the log that take effect in a batch, even if all but the last are skipped."""
         return (self._folder.entry(number) for number in range(span.start.entry + 1, span.end.entry + 1))
+
+
+def _part(times: PartTimes | None, name: str) -> AbstractContextManager[None]:
+    return nullcontext() if times is None else times.part(name)
 
 
 def imported(root: Path, wanted: Iterable[StateImport]) -> Iterator[Table]:

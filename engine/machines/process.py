@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from bridge.traces import begin_traces, end_traces
 from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host.keeper import MachineOptions
@@ -43,6 +44,7 @@ def main() -> None:
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
     options = MachineOptions.read(sys.stdin.readline())
+    begin_traces("host", name)
     session = start_session(f"braid {name}", master=options.master)
     if options.master and not is_local(options.master):
         session.sparkContext.addPyFile(str(pack_code(folder / "code")))
@@ -75,6 +77,7 @@ def main() -> None:
     if _run(machine, session, ending):
         # The query would keep the session from stopping as well.
         os._exit(STUCK)
+    end_traces()
     session.stop()
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from engine.kernel.batch_rows import read_rows
+from engine.kernel.part_times import PartTimes
 from engine.kernel.worker import Worker
 from engine.port_events import PortSampling
 from engine.spark.source import PaceLine
@@ -70,18 +71,22 @@ def answer(root: str, job: str, pace: str, rows: Iterable[pa.RecordBatch]) -> It
         line.ask({"recorded": None})
     while (given := next(batches, None)) is not None:
         sampling = PortSampling(given.looked_at) if given.looked_at else None
+        times = PartTimes() if given.timed else None
         try:
             with GARBAGE_GUARD.batch():
                 worker = _worker(Path(root), job)
-                is_recorded = worker.work_off(given.batch, given.span, given.items, given.shard, sampling=sampling)
+                is_recorded = worker.work_off(
+                    given.batch, given.span, given.items, given.shard, sampling=sampling, times=times
+                )
         except Exception:
             # Spark looks at what a worker says only once there is nothing more to pass to it.
             with suppress(OSError):
                 line.ask({"raised": given.shard})
             raise
-        if is_recorded:
+        if is_recorded or times is not None:
+            timed = {} if times is None else {"timed": [given.batch, given.shard, times.all()]}
             with suppress(OSError):
-                line.ask({"recorded": given.batch})
+                line.ask({"recorded": given.batch if is_recorded else None, **timed})
         if sampling is not None:
             # Last, so that nothing waits for it.
             with suppress(OSError):

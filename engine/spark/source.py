@@ -152,6 +152,7 @@ class SpoolStreamReader(DataSourceStreamReader):
             entry = folder.entry(span.end.entry)
             portion = Portion(division=entry.division, shard=partition.shard)
             items = arriving(root, entry, span, folder.gone(), portion)
-            yield from written_rows(batch["batch"], span, items, partition.shard, batch["looked_at"])
+            looked_at, timed = batch["looked_at"], batch["timed"]
+            yield from written_rows(batch["batch"], span, items, partition.shard, looked_at, timed=timed)
             yield NUDGE
             question["last"] = batch["batch"], batch["repeats"]

@@ -15,6 +15,7 @@ from sqlmodel import Session
 
 from braid_client.answers.dataflows import Start
 from braid_client.answers.overview import OperationKind
+from bridge.traces import span
 from dags import Catalogue, Dataflow, Problem, Scope
 from dags.canonical import NO_HISTORIES, outline
 from engine.log_lines import note
@@ -99,15 +100,16 @@ class _DocumentChanges:
             return state.sources
 
     def _canonical(self, document: _Document, sources: Mapping[str, Registered]) -> Dataflow:
-        return canonical(
-            document.raw,
-            dataflow=document.dataflow,
-            tenant=document.tenant,
-            catalogue=self._catalogue,
-            sources=sources,
-            histories=document.histories,
-            published=self._published,
-        )
+        with span("read document", {"braid.dataflow": document.dataflow}):
+            return canonical(
+                document.raw,
+                dataflow=document.dataflow,
+                tenant=document.tenant,
+                catalogue=self._catalogue,
+                sources=sources,
+                histories=document.histories,
+                published=self._published,
+            )
 
 
 class DataflowChanges(_DocumentChanges):

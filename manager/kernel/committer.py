@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from sqlalchemy import select, update
 from sqlmodel import Session
 
+from bridge.traces import span
 from dags import Catalogue
 from manager.kernel.draft import DecisionGround, Draft
 from manager.kernel.state import CommittedState, load
@@ -147,7 +148,7 @@ class Committer:
         It is decided anew whenever others were let through meanwhile. Nothing is done where it raises.
         """
         begun = time.monotonic()
-        with self._lock:
+        with span("commit", {"braid.change": comer}), self._lock:
             deadline = time.monotonic() + (MOST_WAITED if waits else 0.0)
             while True:
                 state, now = self._current(), datetime.now(UTC)

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session
 
 from braid_client.answers.overview import OperationKind
+from bridge.traces import traceparent
 from dags import Dataflow
 from engine.plan import Feed, Limits, Plan
 from engine.plan_messages import written_plan
@@ -169,6 +170,7 @@ class Draft:
                 pace=self.paces.get(job, before.pace if before else self.ground.pace),
                 feeds=(*waiting, *self.fed.get(job, ())),
                 state_bounds=self.state_bounds.get(job, planned.state_bounds),
+                trace=traceparent(),
             )
             if before is None or plan != replace(before, version=version, term=self.term):
                 self.made[job] = state.plans[job] = plan
@@ -210,9 +212,10 @@ class Draft:
 
     def take_up(self, plans: Mapping[JobId, Plan]) -> None:
         """Go on with plans that were made for a transition."""
-        self.moved = True
-        self.state.plans |= plans
-        self.made |= plans
+        self.moved, trace = True, traceparent()
+        traced = {job: replace(plan, trace=trace) for job, plan in plans.items()}
+        self.state.plans |= traced
+        self.made |= traced
 
     def know(self, source: Registered) -> None:
         """Take up a source, new or changed."""

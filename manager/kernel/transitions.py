@@ -295,6 +295,8 @@ class Move:
     """The new jobs, with their hosts."""
     passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
     """For each job that is left where the cut lies in its streams; known from when all had passed it."""
+    trace: str = field(default="", compare=False)
+    """The traceparent of what it was begun by, in the memory of the manager that has begun it."""
 
     kind: ClassVar = TransitionKind.MOVE
 
@@ -375,6 +377,8 @@ class Reconfiguration:
     """What came of it if it did not simply go on; it is not undone by itself twice."""
     prepared: "ReconfigurationDecision | None" = None
     """What was decided, in the memory of the manager that has prepared it; else None."""
+    trace: str = field(default="", compare=False)
+    """The traceparent of what it was asked for by, likewise."""
 
     kind: ClassVar = TransitionKind.RECONFIGURATION
 

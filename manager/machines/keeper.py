@@ -10,18 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from braid_client.answers.overview import OperationKind
 from bridge import topics
+from bridge.traces import is_tracing, record_span
 from manager.background import Background
 from manager.machines.admission import Admission, Claims, MachineWatch, why_it_waits
-from manager.machines.carriages import CommittedCarriages, CommittedFleet, DecideCarriages
+from manager.machines.carriages import CommittedCarriages, CommittedFleet, DecideCarriages, MachinesSeen
 from manager.observations.figures import host_loads
 from manager.observations.listener import Listener
 from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
-from ring.fleet import Carriage, MachineSeen
+from ring.fleet import Carriage, CarriageTurn, MachineSeen
 
 
 def written_carrier(carriage: Carriage, machines: Mapping[str, MachineStatus]) -> bytes:
@@ -53,6 +55,14 @@ _MOST_WAITING = 64
 log = logging.getLogger("braid.carriages")
 
 
+class _ChangingCarrier(NamedTuple):
+    began: int
+    """In nanoseconds since 1970."""
+    kind: OperationKind
+    before: Carriage
+    turn: CarriageTurn
+
+
 class CarriageKeeper:
     """Keeps carriages from `start` to `stop`."""
 
@@ -77,6 +87,8 @@ class CarriageKeeper:
         self._uneven_since: float | None = None
         self._waiting: set[tuple[str, str]] = set()
         """The machines that were noted, by name and key."""
+        self._changing: dict[str, _ChangingCarrier] = {}
+        """The hosts whose carriers change, as far as that is traced."""
         self._sent: dict[str, tuple[int, bytes, float]] = {}
         """What was last sent on each topic: over which connection, and when."""
         self._woken = threading.Event()
@@ -97,6 +109,7 @@ class CarriageKeeper:
         if not sight.complete or not self._leads():
             return False
         fleet = self._committed.fleet()
+        self._trace(sight)
         if not sight.machines and not fleet.carriages and not fleet.ended:
             return False
         machines = self._admission.admitted(sight.machines, fleet)
@@ -110,11 +123,13 @@ class CarriageKeeper:
         keys = self._admission.keys(machines, fleet, decision.tokens)
         turned = bool(decision.turns) or decision.tokens != fleet.tokens or keys != fleet.keys
         if turned:
+            before = fleet.carriages
             self._committed.commit(fleet, decision.turns, decision.tokens, keys, balance=decision.balance)
             fleet = self._committed.fleet()
             if decision.balance:
                 log.info("%s", decision.balance)
             for turn in decision.turns:
+                self._note_carrier(before.get(turn.carriage.host), turn, now, seen)
                 log.info("host %s, carried by %s: %s", turn.carriage.host, turn.carriage.machine, turn.why)
         # Only now: what could not be committed is decided anew.
         self._uneven_since = decision.uneven_since
@@ -122,6 +137,23 @@ class CarriageKeeper:
         self._clear(fleet, sight)
         self._note_waiting(fleet, sight.machines)
         return turned
+
+    def _note_carrier(self, before: Carriage | None, turn: CarriageTurn, now: float, seen: MachinesSeen) -> None:
+        """Note since when a host changes its carrier, if it does, and that is traced."""
+        if not is_tracing() or before is None or before.machine == turn.carriage.machine:
+            return
+        kind = OperationKind.HAND_OVER if before.heir == turn.carriage.machine else OperationKind.TAKE_OVER
+        waited = now - seen.lost_since.get(before.machine, now) if kind is OperationKind.TAKE_OVER else 0.0
+        self._changing[turn.carriage.host] = _ChangingCarrier(time.time_ns() - int(waited * 1e9), kind, before, turn)
+
+    def _trace(self, sight: Sight) -> None:
+        """Trace the changes of carriers that are over, as the hosts run on their new machines."""
+        for host, (began, kind, before, turn) in [*self._changing.items()]:
+            known, after = sight.hosts.get(host), turn.carriage.machine
+            if known is not None and known.alive and known.machine == after:
+                about = {"braid.host": host, "braid.machine": after, "braid.machine.before": before.machine}
+                record_span(kind, began, time.time_ns(), {**about, "braid.reason": turn.why})
+                del self._changing[host]
 
     def _publish(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight) -> None:
         """Publish what is committed where the broker retains something older, or nothing."""

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, update
 from sqlmodel import Session
 
 from braid_client.answers.overview import OperationKind
+from bridge.traces import traceparent
 from engine.plan import Bridged, Ingress, Plan, StateImport
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import dataflow_of
@@ -197,7 +198,8 @@ def _note(session: Session, draft: Draft, row: MoveRow) -> Move:
     session.add(row)
     session.flush()
     draft.moved = True
-    move = move_of(row)
+    known = draft.state.moves.get(row.id or 0)
+    move = replace(move_of(row), trace=known.trace if known else traceparent())
     draft.state.moves[move.id] = move
     return move
 

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.files import is_open_to_others, make_private_folder
+from bridge.traces import ENDPOINT_VARIABLE, TRACED_BATCHES_VARIABLE, begin_traces, end_traces
 from engine import installed_catalogue
 from engine.code.store import WheelStore
 from engine.log_lines import begin_log, keep_log, named, problem
@@ -70,6 +71,11 @@ class _Word(NamedTuple):
 def serve(settings: Settings, *, as_json: bool = False) -> None:
     """Run the service until SIGTERM or SIGINT; what happens is logged, for programs as JSON on standard output."""
     begin_log(as_json=as_json)
+    # Host and keeper read them, too. What is set for all programs of this machine goes before.
+    if settings.traces:
+        os.environ.setdefault(ENDPOINT_VARIABLE, settings.traces)
+    os.environ.setdefault(TRACED_BATCHES_VARIABLE, str(settings.traced_batches))
+    begin_traces("manager", os.uname().nodename)
     words: SimpleQueue[_Word] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not an event: what a signal interrupts may hold its lock.
@@ -80,6 +86,8 @@ def serve(settings: Settings, *, as_json: bool = False) -> None:
         # Not with its traceback: it says where and what to do.
         log.error("%s", error, extra=problem("cannot-serve", error))  # noqa: TRY400 - as above
         sys.exit(1)
+    finally:
+        end_traces()
 
 
 class Manager:

@@ -11,6 +11,7 @@ from sqlmodel import Session
 
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
+from bridge.traces import traceparent
 from dags import StateFate
 from engine.plan import Plan, Port, Switch
 from manager.kernel.committer import OpenChange
@@ -269,7 +270,9 @@ def _note(session: Session, draft: Draft, row: ReconfigurationRow, dataflows: Se
     session.flush()
     draft.moved = True
     known = reconfiguration_of(row, sorted(dataflows))
-    draft.state.reconfigurations[known.id] = known
+    before = draft.state.reconfigurations.get(known.id)
+    trace = before.trace if before else traceparent()
+    draft.state.reconfigurations[known.id] = replace(known, trace=trace)
 
 
 def reconfiguration_scope(state: CommittedState, decided: ReconfigurationDecision) -> ReconfigurationScope:

@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
@@ -22,6 +23,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from braid_client.answers.base import FieldProblem, ProblemAnswer
+from bridge.traces import OpenSpan, is_tracing, span
 from dags.json_text import describe_error
 from dags.problems import pointer
 from engine.log_lines import about, log_context, named, note
@@ -144,18 +146,26 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = _id(scope)
-        with about(request=request):
-            await self._serve(request, scope, receive, send)
+        request, parent = _id(scope), _header(scope, b"traceparent").decode("latin-1")
+        # Else whoever looks at a page would be most of what is traced.
+        is_traced = is_tracing() and (parent or scope["method"] not in _LOOKS)
+        seen = {"http.request.method": scope["method"], "braid.request": request}
+        with (
+            about(request=request),
+            span(scope["method"], seen, parent=parent, kind="server")
+            if is_traced
+            else nullcontext(OpenSpan()) as traced,
+        ):
+            await self._serve(request, scope, receive, send, traced)
 
-    async def _serve(self, request: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: str, scope: Scope, receive: Receive, send: Send, traced: OpenSpan) -> None:
         came, begun = time.monotonic(), False
 
         async def mark_and_send(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                self._report(scope, message["status"], time.monotonic() - came)
+                self._report(scope, message["status"], time.monotonic() - came, traced)
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request
                 # Answers are for one caller alone, and may hold secrets; the console's files override this.
@@ -176,10 +186,15 @@ class RequestLog:
                 raise
             await answer(Unexpected(request), scope["path"])(scope, receive, mark_and_send)
 
-    def _report(self, scope: Scope, status: int, seconds: float) -> None:
+    def _report(self, scope: Scope, status: int, seconds: float, traced: OpenSpan) -> None:
         """Count and log an answer when it begins."""
         method, route = scope["method"], getattr(scope.get("route"), "path_format", None)
         self._counts.count(method, route, status, seconds)
+        traced.note(
+            {"http.response.status_code": status, "http.route": route or ""},
+            name=f"{method} {route}" if route else None,
+            error=str(status) if status >= _FAILED else "",
+        )
         for kind, parameter in (("dataflow", "/v1/dataflows/{id}"), ("job", "/v1/jobs/{job}")):
             if route is not None and route.startswith(parameter):
                 name = scope["path_params"][parameter.rpartition("{")[2].rstrip("}")]
@@ -192,5 +207,9 @@ class RequestLog:
 
 def _id(scope: Scope) -> str:
     """The id that the caller chose, else a new one."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    given = _header(scope, b"x-request-id")
     return given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    return next((value for given, value in scope["headers"] if given == name), b"")

@@ -1,33 +1,49 @@
 """The service, with real Spark and a real broker: what tenants submit runs, whatever of it is killed."""
 
 import json
+import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 
+import httpx
 import psutil
 import pytest
 
-from braid_client.answers.dataflows import DataflowState, Start, Stop
+from braid_client.answers.dataflows import DataflowState, Start, Stop, SubmitAnswer
 from braid_client.answers.dead_letters import Replayed
 from braid_client.answers.jobs import JobAnswer
 from braid_client.answers.pipelines import ReplanForm, ReplanKind
 from braid_client.answers.series import HistoryAnswer, HistoryRange
 from braid_client.answers.sources import SchemaForm
-from braid_client.answers.tenants import PublishingForm
+from braid_client.answers.tenants import KeyForm, PublishingForm
 from braid_client.errors import Refused
 from braid_client.requests import set_publishing
 from bridge import topics
 from dags.vocabulary import Basis
+from tests.bridge.otlp import spans_of
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, serving, street
+from tests.tasks.receivers import Receiving, receiving
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def collector() -> Iterator[Receiving]:
+    """Who gets the traces of the service."""
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, collector: Receiving) -> Iterator[Served]:
     """A service for all tests here; each leaves it running."""
-    with serving(Served(tmp_path_factory.mktemp("served"))) as made:
+    traced = {
+        "BRAID_TRACES": f"http://127.0.0.1:{collector.port}",
+        "BRAID_TRACED_BATCHES": "1",
+        "OTEL_BSP_SCHEDULE_DELAY": "200",
+    }
+    with serving(Served(tmp_path_factory.mktemp("served"), settings=traced)) as made:
         yield made
 
 
@@ -65,6 +81,49 @@ def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) 
         with served.client() as operator:
             served.until(lambda: [] == list(operator.jobs()), "no job")
     assert line is served.line
+
+
+def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector: Receiving) -> None:
+    """From its caller's own span over the manager to the host; the log names it, too. Batches have their own."""
+    trace, caller = secrets.token_hex(16), secrets.token_hex(8)
+    with served.admit("tom") as tom, served.client() as operator:
+        tom.register_source(street("traced"))
+        key = operator.make_key(KeyForm(tenant="tom")).key
+        answer = httpx.post(
+            f"http://127.0.0.1:{served.port}/v1/dataflows",
+            json=counting("traced"),
+            headers={"Authorization": f"Bearer {key}", "traceparent": f"00-{trace}-{caller}-01"},
+        )
+        dataflow = SubmitAnswer.model_validate(answer.raise_for_status().json())
+        served.until_state(tom, dataflow.id, DataflowState.RUNNING)
+        managers = {"POST /v1/dataflows", "read document", "commit", "publish plan"}
+        parts = {"restore state", "run tasks", "write record", "follow record"}
+        hosts = {"take up plan", "start query", "first batch", "task", *parts}
+        served.until(lambda: managers | hosts <= {span.name for span in spans_of(collector, trace)}, "all of the trace")
+        made = {span.name: span for span in spans_of(collector, trace)}
+        above = {
+            "POST /v1/dataflows": caller,
+            **dict.fromkeys(("read document", "commit"), made["POST /v1/dataflows"].id),
+            "publish plan": made["commit"].id,
+            **dict.fromkeys(("take up plan", "start query", "first batch"), made["publish plan"].id),
+            **dict.fromkeys(parts, made["first batch"].id),
+            "task": made["run tasks"].id,
+        }
+        assert above == {name: span.parent for name, span in made.items()}
+        assert managers == {span.name for span in made.values() if span.service == "braid-manager"}
+        assert hosts == {span.name for span in made.values() if span.service == "braid-host"}
+        assert f"trace_id={trace}" in served.log.read_text()
+        served.publish("city/traced", numbers(0, 5))
+        served.until_delivered(dataflow, "out", 5)
+        count = next(task.instance for task in dataflow.started if task.type == "count")
+
+        def counted_here() -> bool:
+            told = (span.attributes for span in spans_of(collector) if span.name == "task")
+            taken: list[int] = [task["braid.events_in"] for task in told if task["braid.instance"] == count]
+            return 5 == sum(taken)
+
+        served.until(counted_here, "the parts of the batches with the events")
+        tom.remove(dataflow.id, Stop.NOW)
 
 
 def test_a_dataflow_that_drains_delivers_what_was_sent(served: Served) -> None:

@@ -27,7 +27,7 @@ class Got(NamedTuple):
 
     @property
     def key(self) -> str:
-        return self.headers["idempotency-key"]
+        return self.headers.get("idempotency-key", "")
 
 
 class Reply(NamedTuple):

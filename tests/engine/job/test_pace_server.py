@@ -41,7 +41,8 @@ def test_a_long_batch_is_asked_for_read_and_recorded(server: PaceServer, lines: 
     line = lines("j")
     assert {"long_batch": 1, "shards": 1} == line.ask({"long_batch": 0})
     span = {"start": Offset().as_json(), "end": FIRST, "early": {}}
-    assert {"batch": 0, "repeats": 0, "span": span, "looked_at": []} == line.ask({**READS, "last": None})
+    first = {"batch": 0, "repeats": 0, "span": span, "looked_at": [], "timed": False}
+    assert first == line.ask({**READS, "last": None})
     scene.put("a")
     scene.records.recorded[0] = Offset.of_json(FIRST)
     assert {} == lines("j").ask({"recorded": 0})

@@ -325,7 +325,7 @@ def test_births_survive_as_rows() -> None:
     """What Spark carries from the spools to the kernel has them, and has none where they are not known."""
     span = Span(Offset(), Offset(at={"s": 4}))
     items = [Arrived("s", 0, 3, 9, b"x", (Birth(1, 5), Birth(2, 6))), Arrived("s", 3, 1, 9, b"y")]
-    assert [(7, span, items, 3, [5])] == list(read_rows(written_rows(7, span, items, 3, [5])))
+    assert [(7, span, items, 3, [5], True)] == list(read_rows(written_rows(7, span, items, 3, [5], timed=True)))
 
 
 def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> None:

@@ -546,7 +546,7 @@ def test_a_job_that_was_stopped_in_a_batch_runs_it_with_the_events_that_are_left
         commit(spool.folder, "another", 9)
         spool.prune()
         come_back(tmp_path)
-        assert (1, span, items, 0, []) == read(tmp_path, span)
+        assert (1, span, items, 0, [], False) == read(tmp_path, span)
         assert [True, True] == [Worker(tmp_path, JOB).work_off(1, span, items) for _ in range(2)]
 
 
