@@ -83,6 +83,7 @@ _PANELS = {
         "entrance": "manager.process.commands:entrance",
         "backup": "manager.process.commands:backup",
         "restore": "manager.process.commands:restore",
+        "downgrade": "manager.process.commands:downgrade",
         "doctor": "manager.process.commands:doctor",
         "check": "manager.documents.commands:check",
         "schema": "manager.documents.commands:schema",

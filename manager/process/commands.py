@@ -1,4 +1,4 @@
-"""The commands of this machine: `braid serve`, `entrance`, `backup`, `restore` and `doctor`."""
+"""The commands of this machine: `braid serve`, `entrance`, `backup`, `restore`, `downgrade` and `doctor`."""
 
 import os
 from collections.abc import Iterator
@@ -123,6 +123,22 @@ def restore(
         made = fill(file, folder.absolute(), url)
         text = f"{folder} is restored to {made.made:%Y-%m-%d %H:%M:%S} UTC; start it with `braid serve`"
         return Shown(data=made.model_dump(mode="json", exclude={"files"}), text=text)
+
+
+@printed
+def downgrade(
+    revision: Annotated[str, typer.Argument(help="The one that the older release asks for when it is started.")],
+    *,
+    root: Root = None,
+    settings: SettingsFile = None,
+) -> Shown:
+    """Take the database back to an older release, which can be started then. What only newer ones keep is lost."""
+    with _kept(root, settings) as (folder, url):
+        from manager.store.database import downgrade as take_back  # noqa: PLC0415 - as above
+
+        take_back(url, revision)
+        text = f"the database of {folder} has the tables of revision {revision}; start the release that made them"
+        return Shown(data={"revision": revision}, text=text)
 
 
 @contextmanager

@@ -6,18 +6,23 @@ continues by itself once the database is back. All others stay errors.
 The default is SQLite in WAL mode; a URL can name PostgreSQL. A write takes the writer's lock at its beginning:
 SQLite's own, which taken only at the first write could come too late, or the row of the leadership on
 PostgreSQL.
+
+A newer release brings the tables up to date when it opens the database, in one transaction, and a file of SQLite is
+copied before. An older one refuses them then; `downgrade` of the newer one takes them back.
 """
 
 import logging
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import alembic.command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.engine import URL, ExceptionContext
@@ -116,24 +121,10 @@ class Store:
         self._engine = _engine(url)
         self._reading = self._engine.execution_options(**{_READS: True})
         self._is_sqlite = self._engine.dialect.name == "sqlite"
-        # Without the URL's options, which may contain a password.
-        self._shown = shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
+        self._shown = _shown(self._engine)
         self._away: frozenset[str] = frozenset()
         """The kinds of use that fail because the database is away: read, write, or both."""
-        try:
-            self._migrate()
-        except CommandError as error:
-            self._engine.dispose()
-            raise DatabaseDown(
-                f"the database {shown} cannot be brought up to date: {error_text(error)}; a newer Braid may have "
-                "made it: start that one, or restore a backup"
-            ) from error
-        except (SQLAlchemyError, sqlite3.Error, OSError, TypeError) as error:
-            # The driver raises TypeError for an unknown option.
-            self._engine.dispose()
-            raise DatabaseDown(
-                f"the database {shown} cannot be used: {error_text(error)}; see that it runs and lets this user in"
-            ) from error
+        _bring_up_to_date(self._engine)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -153,9 +144,7 @@ class Store:
 
     def now(self, session: Session) -> float:
         """Return the time of the database's clock, which all managers share, in seconds since 1970."""
-        if self._is_sqlite:
-            return float(session.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0.0)
-        return float(session.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
+        return _clock(session.connection())
 
     def close(self) -> None:
         """Close all connections."""
@@ -176,15 +165,97 @@ class Store:
             self._away -= {how}
             _LOG.warning("the database %s can be %s again", self._shown, how)
 
-    def _migrate(self) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        with self._engine.begin() as connection:
-            if not self._is_sqlite:
+
+def downgrade(url: str, revision: str) -> None:
+    """Take the tables of a database back to an older revision, so that the release that made those can use it."""
+    engine = _engine(url)
+    with _migrating(engine) as (connection, config):
+        known, before = _revisions(config), _revision(connection)
+        older = known[known.index(before) + 1 :] if before in known else []
+        if revision not in older:
+            raise DatabaseDown(
+                f"the database {_shown(engine)} has the revision {before}; {revision} is none of the older ones that "
+                f"this Braid knows: {', '.join(older) or 'none'}"
+            )
+        row = connection.execute(select(table_of(Leadership).c.leader, table_of(Leadership).c.until)).one()
+        if row.leader and row.until > _clock(connection):
+            raise DatabaseDown(f"the manager {row.leader} leads on {_shown(engine)}; stop every manager first")
+        alembic.command.downgrade(config, revision)
+    engine.dispose()
+
+
+def _bring_up_to_date(engine: Engine) -> None:
+    with _migrating(engine) as (connection, config):
+        known = _revisions(config)
+        before = _revision(connection)
+        if before not in {None, *known}:
+            raise DatabaseDown(
+                f"the database {_shown(engine)} is of a newer Braid, which made its tables of revision {before}; start "
+                f"that one, or have it take them back to what this one knows: `braid downgrade {known[0]}`"
+            )
+        older = before not in {None, known[0]}
+        if older and engine.dialect.name == _SQLITE:
+            _copy_aside(Path(engine.url.database or ""), str(before))
+        alembic.command.upgrade(config, "head")
+    if older:
+        _LOG.info(
+            "the tables of the database %s are brought from revision %s to %s; `braid downgrade %s` takes them back",
+            *(_shown(engine), before, known[0], before),
+        )
+
+
+def _copy_aside(path: Path, revision: str) -> None:
+    """Copy a file of SQLite, as it was before it is migrated, to its name with the revision after it."""
+    copy = path.with_name(f"{path.name}.{revision}")
+    copy.unlink(missing_ok=True)
+    make_private_file(copy)
+    with closing(sqlite3.connect(path)) as reading, closing(sqlite3.connect(copy)) as writing:
+        reading.backup(writing)
+        # As a single file, without a log.
+        writing.execute("PRAGMA journal_mode=DELETE")
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[tuple[Connection, Config]]:
+    """Begin a transaction that no other migration runs beside; an error ends the engine, and says what to do."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name != _SQLITE:
                 # Two managers may start at once. On SQLite, the transaction has the lock already.
                 connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
             config.attributes["connection"] = connection
-            alembic.command.upgrade(config, "head")
+            yield connection, config
+    except DatabaseDown:
+        engine.dispose()
+        raise
+    except (CommandError, SQLAlchemyError, sqlite3.Error, OSError, TypeError) as error:
+        # The driver raises TypeError for an unknown option.
+        engine.dispose()
+        raise DatabaseDown(
+            f"the database {_shown(engine)} cannot be used: {error_text(error)}; see that it runs and lets this user in"
+        ) from error
+
+
+def _revisions(config: Config) -> list[str]:
+    """Return the revisions that this release knows, the newest first."""
+    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _clock(connection: Connection) -> float:
+    if connection.dialect.name == _SQLITE:
+        return float(connection.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0.0)
+    return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
+
+
+def _shown(engine: Engine) -> str:
+    # Without the URL's options, which may contain a password.
+    return engine.url.set(query={}).render_as_string(hide_password=True)
 
 
 _LOCKED = select(table_of(Leadership).c.id).with_for_update()

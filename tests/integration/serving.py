@@ -50,14 +50,16 @@ class Served:
         pace: float = 0.5,
         placement: str = "pack",
         settings: Mapping[str, str] = MappingProxyType({}),
+        program: Path = BRAID,
     ) -> None:
-        """`settings` are others, by their variables."""
+        """`settings` are others, by their variables; `program` is the command line of this or of another release."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.host = host
         self.pace = pace
         self.placement = placement
         self.settings = settings
+        self.program = program
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.ever: set[psutil.Process] = set()
@@ -88,7 +90,7 @@ class Served:
         }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
-                [str(BRAID), "serve"], stdout=output, stderr=output, env=environment
+                [str(self.program), "serve"], stdout=output, stderr=output, env=environment
             )
 
     def answers(self) -> bool:
