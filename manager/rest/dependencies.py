@@ -29,6 +29,7 @@ from pydantic_core import ErrorDetails, from_json
 
 from braid_client.answers.base import TenantName
 from braid_client.answers.tenants import Role
+from braid_client.request import IDEMPOTENCY_HEADER
 from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.message_formats import MEDIA_TYPES
 from dags.problems import listed, pointer, quoted, suggestion
@@ -322,7 +323,6 @@ DataflowAskedFor = Annotated[str, Depends(_dataflow_asked_for)]
 TheNumber = Annotated[Text, Path(description="Its number, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
 DryRun = Annotated[bool, Query(description="Only preview it; nothing changes.")]
-IDEMPOTENCY_HEADER = "Idempotency-Key"
 ForTenant = Annotated[TenantName | None, Query(description="The tenant to act for. Only operators need it.")]
 IdempotencyKey = Annotated[
     _Key | None,

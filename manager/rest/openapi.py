@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from braid_client.answers.base import ProblemAnswer
+from braid_client.request import IDEMPOTENCY_HEADER
 from manager.problem import (
     DatabaseAway,
     Forbidden,
@@ -23,7 +24,6 @@ from manager.problem import (
     Unexpected,
     UnsupportedMediaType,
 )
-from manager.rest.dependencies import IDEMPOTENCY_HEADER
 from manager.rest.examples import TROUBLE_EXAMPLES, example_of
 from manager.rest.problems import ONLY_LOOKS, PROBLEM_MEDIA_TYPE, REPLAYED_HEADER, problem
 

@@ -42,7 +42,7 @@ BROKER = "/broker/"
 class Served:
     """A service that is started, killed and stopped; `close` leaves nothing behind, however a test ended."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what services differ in, each named by the test
         self,
         folder: Path,
         *,

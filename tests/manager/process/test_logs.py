@@ -87,7 +87,7 @@ def test_a_dataflow_has_a_journal(braid: Braid) -> None:
     assert "2026-01-02 03:04:05 replace by school: tasks: 1 started, 2 reused" == shown[0]
     assert shown[1].startswith("2026-01-02 03:04:05 submit by school")
     assert shown[2].endswith(" Schools is running")
-    events = [
+    events: list[tuple[str, dict[str, Any]]] = [
         ("operation", OPERATION | {"subject": "d2"}),
         ("operation", OPERATION),
         ("dataflow", {"dataflow": "d1", "tenant": "school", "state": "degraded", "reason": "job 1 failed"}),
