@@ -93,6 +93,24 @@ class Conflict(Trouble, status=409, code="conflict", title="Conflicts with what 
     """  # noqa: D205 - callers read it as it is, and its first sentence takes more than a line
 
 
+class Changed(Trouble, status=412, code="changed", title="Changed meanwhile"):
+    """The dataflow has another document than the one that `If-Match` names, for which the change was made.
+
+    `errors` lists what differs now, if that document is not too long ago or too long; the header `ETag` has the tag of
+    what is there. Take over what differs, or send the change with that tag.
+    """
+
+    def __init__(self, dataflow: str, tag: str, differences: Iterable[FieldError]) -> None:
+        self.tag = tag
+        every = tuple(differences)
+        more = f" (and {len(every) - 1} more)" if len(every) > 1 else ""
+        said = f": {every[0].message}{more}" if every else ""
+        super().__init__(
+            f"the dataflow {dataflow!r} has another document by now{said}; look at it before you overwrite it",
+            errors=every,
+        )
+
+
 class TooLarge(Trouble, status=413, code="too-large", title="The body is too large"):
     """The body of the request has too many bytes or events.
 

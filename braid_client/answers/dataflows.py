@@ -148,6 +148,8 @@ class DataflowDetail(DataflowAnswer):
     """The document with alternates, guards or a policy that `document` is resolved from, if it is."""
     given_up: tuple[GivenUpModule, ...] = ()
     """The modules that failed in it, and what came of that."""
+    tag: str = ""
+    """The tag of the document as it was sent; a change can be made for this one alone."""
     unplanned: str = ""
     """Of a pipeline that follows its modules and sources: why it could not be planned again last time."""
 
@@ -209,6 +211,8 @@ class SubmitAnswer(DataflowAnswer):
     started: tuple[TaskAnswer, ...]
     plan: PlanAnswer | None = None
     """The plan of its places, if it has any."""
+    tag: str = ""
+    """The tag of its document."""
 
 
 class Saving(Answer):

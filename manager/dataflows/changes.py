@@ -22,11 +22,13 @@ from engine.log_lines import note
 from manager.documents.canonical import canonical, of_document, problems_of_documents, published_in
 from manager.documents.drafts import DraftPreview, preview_draft
 from manager.documents.preview import SubmissionPreview, check_loops, confined, preview, unhosted_refused
+from manager.documents.revisions import Tags, check_unchanged
 from manager.kernel.committer import Committer, OpenChange
 from manager.kernel.dataflow_rows import (
     WrittenDocument,
     dataflow_of,
     histories_of,
+    rewriting,
     running_dataflow,
     take_away,
     take_origin,
@@ -157,14 +159,22 @@ class DataflowChanges(_DocumentChanges):
         """Return what the same submission under the same key has made, if there was one."""
         return self._known(tenant, _Key(idempotency_key, _digest(sent, start)))
 
-    def replace(self, dataflow: str, raw: bytes, *, who: str, origin: WrittenDocument | None = None) -> DataflowRow:
+    def replace(
+        self,
+        dataflow: str,
+        raw: bytes,
+        *,
+        who: str,
+        origin: WrittenDocument | None = None,
+        tags: Tags | None = None,
+    ) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
         before = self._running(dataflow)
         start = Start(before.start)
 
         def request(edited: Dataflow) -> Replace:
-            row = self._running(dataflow)
+            row = self._running(dataflow, tags)
             if row.draining is not None:
                 raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it again")
             old, new = (running_id(dataflow, row.revision + more) for more in (0, 1))
@@ -177,17 +187,19 @@ class DataflowChanges(_DocumentChanges):
                 check_rate(session, row.tenant, draft.now)
             tasks, streams = len(decided.dataflow.tasks) - row.tasks, decided.dataflow.streams - row.streams
             check_size(session, row.tenant, dataflows=0, tasks=tasks, streams=streams)
-            _swap(draft, row, decided, raw)
-            take_origin(row, origin)
+            with rewriting(session, row):
+                _swap(draft, row, decided, raw)
+                take_origin(row, origin)
             session.add(row)
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row
 
-    def remove(self, dataflow: str, *, who: str) -> DataflowRow:
+    def remove(self, dataflow: str, *, who: str, tags: Tags | None = None) -> DataflowRow:
         """Remove a dataflow at once."""
 
         def touched(state: CommittedState, _now: datetime) -> tuple[TransitionScope, None]:
-            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, self._running(dataflow).revision))), None
+            revision = self._running(dataflow, tags).revision
+            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, revision))), None
 
         with self._committer.changing(touched) as (session, draft, *_):
             row = running_dataflow(session, dataflow)
@@ -255,9 +267,11 @@ class DataflowChanges(_DocumentChanges):
         made = asked.dataflow if isinstance(asked, Submit) else asked.by
         return TransitionScope(jobs=step.touches), _Decided(made, step)
 
-    def _running(self, dataflow: str) -> DataflowRow:
+    def _running(self, dataflow: str, tags: Tags | None = None) -> DataflowRow:
         with self._store.read() as session:
-            return running_dataflow(session, dataflow)
+            row = running_dataflow(session, dataflow)
+            check_unchanged(session, row, tags)
+            return row
 
     def _known(self, tenant: str, key: "_Key") -> DataflowRow | None:
         with self._store.read() as session:
@@ -522,12 +536,13 @@ class DrainChanges:
         self._store = store
         self._dataflows = dataflows
 
-    def begin(self, dataflow: str, *, who: str) -> DataflowRow:
+    def begin(self, dataflow: str, *, who: str, tags: Tags | None = None) -> DataflowRow:
         """Have a dataflow removed once what its sources have sent by now is worked off; idempotent."""
 
         def decide(state: CommittedState, now: datetime) -> tuple[TransitionScope, Drain]:
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
+                check_unchanged(session, row, tags)
             name = running_id(dataflow, row.revision)
             instances = frozenset(state.running.dataflow(name).instances)
             drain = state.drains.get(name) or Drain(dataflow=name, since=now.timestamp(), instances=instances)

@@ -23,6 +23,7 @@ from braid_client.answers.trials import TaskEvents
 from dags import Document
 from engine.log_lines import note
 from manager.problem import (
+    Changed,
     Conflict,
     InvalidDataflow,
     NotFound,
@@ -32,6 +33,7 @@ from manager.problem import (
 from manager.rest.dependencies import (
     ForTenant,
     IdempotencyKey,
+    IfMatch,
     Text,
     TheCaller,
     TheDataflow,
@@ -41,6 +43,7 @@ from manager.rest.dependencies import (
     in_turn,
 )
 from manager.rest.openapi import documented
+from manager.rest.problems import etag
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 _Raw = Annotated[bytes, in_turn(document)]
@@ -63,7 +66,9 @@ _CHANGING = (*_READING, Conflict, QuotaExceeded)
 
 @router.post(
     "/dataflows",
-    **documented(*_CHANGING, body=Document, status=201, leads_to={"id": ("dataflow", "replace", "remove")}),
+    **documented(
+        *_CHANGING, body=Document, status=201, leads_to={"id": ("dataflow", "replace", "remove")}, tagged=True
+    ),
 )
 def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -78,6 +83,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     answer = service.dataflows.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
     note(dataflow=answer.id)
     response.headers["Location"] = f"/v1/dataflows/{answer.id}"
+    response.headers["ETag"] = etag(answer.tag)
     return answer
 
 
@@ -119,10 +125,12 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     return service.dataflows.page(caller, page, tenant=tenant, state=state, name=name, source=source, search=search)
 
 
-@router.get("/dataflows/{id}", **documented(NotFound, StateNotReady))
-def dataflow(service: TheService, caller: TheCaller, dataflow: TheDataflow) -> DataflowDetail:
-    """Show a dataflow with its tasks and its document."""
-    return service.dataflows.get(caller, dataflow)
+@router.get("/dataflows/{id}", **documented(NotFound, StateNotReady, tagged=True))
+def dataflow(service: TheService, caller: TheCaller, dataflow: TheDataflow, response: Response) -> DataflowDetail:
+    """Show a dataflow with its tasks and its document, for which `ETag` stands."""
+    answer = service.dataflows.get(caller, dataflow)
+    response.headers["ETag"] = etag(answer.tag)
+    return answer
 
 
 @router.get("/dataflows/{id}/tasks", **documented(NotFound, StateNotReady))
@@ -131,23 +139,28 @@ def dataflow_tasks(service: TheService, caller: TheCaller, dataflow: TheDataflow
     return service.dataflows.tasks(caller, dataflow)
 
 
-@router.put("/dataflows/{id}", **documented(*_CHANGING, body=Document))
-def replace(service: TheService, caller: TheCaller, dataflow: TheDataflow, raw: _Raw) -> SubmitAnswer:
+@router.put("/dataflows/{id}", **documented(Changed, *_CHANGING, body=Document, tagged=True))
+def replace(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService, caller: TheCaller, dataflow: TheDataflow, raw: _Raw, response: Response, tags: IfMatch
+) -> SubmitAnswer:
     """Replace the document of a dataflow, in one change. Tasks that both documents have keep running."""
-    return service.dataflows.replace(caller, dataflow, raw)
+    answer = service.dataflows.replace(caller, dataflow, raw, tags=tags)
+    response.headers["ETag"] = etag(answer.tag)
+    return answer
 
 
-@router.delete("/dataflows/{id}", **documented(Conflict, NotFound, StateNotReady))
+@router.delete("/dataflows/{id}", **documented(Changed, Conflict, NotFound, StateNotReady))
 def remove(
     service: TheService,
     caller: TheCaller,
     dataflow: TheDataflow,
+    tags: IfMatch,
     stop: Annotated[
         Stop, Query(description="`now` stops it at once; `drain` first processes what its sources have sent so far.")
     ] = Stop.NOW,
 ) -> DataflowAnswer:
     """Remove a dataflow. Its tasks that no other dataflow needs are paused."""
-    return service.dataflows.remove(caller, dataflow, stop)
+    return service.dataflows.remove(caller, dataflow, stop, tags=tags)
 
 
 @router.get("/dataflows/{id}/removal", **documented(Conflict, NotFound, StateNotReady))

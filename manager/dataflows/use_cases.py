@@ -52,8 +52,9 @@ from manager.dataflows.task_figures import task_figures
 from manager.documents.canonical import documents_in, of_document
 from manager.documents.drafts import task_previews
 from manager.documents.preview import preview_removal
+from manager.documents.revisions import Tags
 from manager.kernel.dataflow_life import DRAINS, Need, find, needs_of
-from manager.kernel.dataflow_rows import running_dataflow
+from manager.kernel.dataflow_rows import document_tag, running_dataflow, written_in
 from manager.kernel.registered_sources import full_name
 from manager.kernel.state import CommittedState, running_id
 from manager.observations.figures import measured_costs, output_latency
@@ -242,12 +243,17 @@ class Dataflows(Base):
         self.admit([submitted])
         return self.submitted(submitted, made)
 
-    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
-        """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
+    def replace(self, caller: Caller, dataflow: str, raw: bytes, *, tags: Tags | None = None) -> SubmitAnswer:
+        """Swap a dataflow's document for an edited one, as one change: what both have in common never stops.
+
+        It is refused if the dataflow has none of the documents with these tags.
+        """
         row = self._own_dataflow(caller, dataflow)
         made = self._made(row.tenant, raw, dataflow)
         kept = _kept(raw, made)
-        replaced = self._changes.dataflows.replace(dataflow, kept.document, who=caller.who, origin=kept.origin)
+        replaced = self._changes.dataflows.replace(
+            dataflow, kept.document, who=caller.who, origin=kept.origin, tags=tags
+        )
         self.admit([row, replaced])
         return self.submitted(replaced, made)
 
@@ -256,13 +262,13 @@ class Dataflows(Base):
         if any(row.outputs for row in rows):
             self._tools.access_changed()
 
-    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
-        """Remove a dataflow."""
+    def remove(self, caller: Caller, dataflow: str, how: Stop, *, tags: Tags | None = None) -> DataflowAnswer:
+        """Remove a dataflow; as for a replacement, by its tags."""
         self._own_dataflow(caller, dataflow)
         if how is Stop.DRAIN:
-            row = self._changes.drains.begin(dataflow, who=caller.who)
+            row = self._changes.drains.begin(dataflow, who=caller.who, tags=tags)
         else:
-            row = self._changes.dataflows.remove(dataflow, who=caller.who)
+            row = self._changes.dataflows.remove(dataflow, who=caller.who, tags=tags)
         return self._answer(row, Standing())
 
     def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
@@ -468,6 +474,7 @@ class Dataflows(Base):
             dynamic=None if row.dynamic is None else json.loads(row.dynamic),
             given_up=tuple(map(GivenUpModule.model_validate, row.given_up or ())),
             unplanned=row.unplanned,
+            tag=document_tag(written_in(row)),
         )
 
     def tasks(self, caller: Caller, dataflow: str) -> DataflowTasksAnswer:
@@ -503,6 +510,7 @@ class Dataflows(Base):
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
             plan=plan_answer(made.planned) if isinstance(made, Composed) else None,
+            tag=document_tag(written_in(row)),
         )
 
     def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:

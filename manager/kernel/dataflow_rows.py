@@ -1,11 +1,14 @@
 """The rows of dataflows: looked up, taken away, and kept otherwise while nothing that runs changes."""
 
+import hashlib
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, delete, select
 from sqlmodel import Session, col
 
 from braid_client.answers.overview import OperationKind
@@ -14,7 +17,7 @@ from manager.kernel.committer import Committer
 from manager.kernel.draft import Draft, write_down
 from manager.kernel.state import running_id
 from manager.problem import Conflict, NotFound
-from manager.store.tables import DataflowRow
+from manager.store.tables import DataflowRow, ReplacedDocumentRow
 from merge import Remove, decide
 
 
@@ -35,7 +38,45 @@ class WrittenDocument:
     written: bytes
 
 
+MOST_REPLACED = 5
+"""The replaced documents that are kept of a dataflow, until it is removed."""
+_LONGEST_REPLACED = 262_144
+"""The characters of a replaced document that is kept."""
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
+
+
+def written_in(row: DataflowRow) -> str:
+    """The document of a dataflow as it was sent, not as it was planned or resolved."""
+    return row.dynamic or row.pipeline or row.document
+
+
+def document_tag(written: str) -> str:
+    """The tag of a document, which stands for what it says, however it is written.
+
+    >>> document_tag('{"a": 1, "b": 2}') == document_tag('{"b":2,"a":1}'), document_tag("{}")
+    (True, '44136fa355b3678a1146ad16f7e8649e')
+    """
+    plain = json.dumps(json.loads(written), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()[:32]
+
+
+@contextmanager
+def rewriting(session: Session, row: DataflowRow) -> Iterator[None]:
+    """Keep the document that a row has, if it gets another one within the context."""
+    before = written_in(row)
+    yield
+    if written_in(row) == before or len(before) > _LONGEST_REPLACED:
+        return
+    kept = ReplacedDocumentRow(dataflow=row.id, tag=document_tag(before), document=before, at=time.time())
+    session.merge(kept)
+    session.flush()
+    newest = select(col(ReplacedDocumentRow.tag)).where(col(ReplacedDocumentRow.dataflow) == row.id)
+    oldest = session.scalars(newest.order_by(col(ReplacedDocumentRow.at).desc()).offset(MOST_REPLACED)).all()
+    session.execute(
+        delete(ReplacedDocumentRow).where(
+            col(ReplacedDocumentRow.dataflow) == row.id, col(ReplacedDocumentRow.tag).in_(oldest)
+        )
+    )
 
 
 def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
@@ -44,6 +85,7 @@ def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
     state.earliest.pop(row.id, None)
     draft.take(decide(state.running, state.jobs, gone, draft.ground.conditions(state, draft.now)))
     row.removed = draft.now.timestamp()
+    session.execute(delete(ReplacedDocumentRow).where(col(ReplacedDocumentRow.dataflow) == row.id))
     session.add(row)
 
 
@@ -87,6 +129,7 @@ def keeping(
     """Open a change of what is kept beside a running dataflow, in its row. Nothing that runs changes by it."""
     with committer.writing() as (session, draft):
         row = running_dataflow(session, dataflow)
-        yield row
+        with rewriting(session, row):
+            yield row
         session.add(row)
         write_down(session, draft, kind, who=who, subject=dataflow, note=note)

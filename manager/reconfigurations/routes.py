@@ -8,6 +8,7 @@ from braid_client.answers.base import Page
 from braid_client.answers.pipelines import ReplanAnswer, ReplanForm
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from manager.problem import (
+    Changed,
     Conflict,
     Forbidden,
     InvalidDataflow,
@@ -18,6 +19,7 @@ from manager.problem import (
 from manager.rest.dependencies import (
     DryRun,
     IdempotencyKey,
+    IfMatch,
     TheCaller,
     TheDataflow,
     TheNumber,
@@ -48,7 +50,8 @@ def replan(
 
 
 @router.post(
-    "/reconfigurations", **documented(Forbidden, *_CHANGING, body=ReconfigurationForm, later=ReconfigurationAnswer)
+    "/reconfigurations",
+    **documented(Changed, Forbidden, *_CHANGING, body=ReconfigurationForm, later=ReconfigurationAnswer),
 )
 def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -56,6 +59,7 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     dataflow: TheDataflow,
     sent: _Form,
     response: Response,
+    tags: IfMatch,
     dry_run: DryRun = False,
     idempotency_key: IdempotencyKey = None,
 ) -> ReconfigurationAnswer:
@@ -64,8 +68,8 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
     The answer is 202 if it waits for others, with its place in the queue; it begins by itself.
     """
     if dry_run:
-        return service.reconfigurations.preview(caller, dataflow, sent)
-    answer = service.reconfigurations.begin(caller, dataflow, sent, idempotency_key=idempotency_key)
+        return service.reconfigurations.preview(caller, dataflow, sent, tags=tags)
+    answer = service.reconfigurations.begin(caller, dataflow, sent, idempotency_key=idempotency_key, tags=tags)
     _mark_begun(response, dataflow, answer)
     return answer
 

@@ -15,7 +15,7 @@ from bridge.traces import traceparent
 from dags import StateFate
 from engine.plan import Plan, Port, Switch
 from manager.kernel.committer import OpenChange
-from manager.kernel.dataflow_rows import dataflow_of
+from manager.kernel.dataflow_rows import dataflow_of, rewriting
 from manager.kernel.draft import Draft, write_down, write_plans
 from manager.kernel.state import CommittedState, reconfiguration_of
 from manager.kernel.transitions import Phase, Reconfiguration, TransitionEvent, Turn, turned
@@ -213,7 +213,8 @@ def _rewrite(session: Session, draft: Draft, edited: EditedDataflow, edit: Edit,
     """Have the row of a dataflow say what runs for it now."""
     row, by = edited.row, edit.by
     row.revision += 1
-    row.name, row.document = new.name, edited.document
+    with rewriting(session, row):
+        row.name, row.document = new.name, edited.document
     row.task_ids, row.instances = list(new.task_ids), list(new.instances)
     row.tasks, row.streams = len(set(new.instances)), by.streams
     row.started = sorted((set(row.started) | draft.added.keys()).intersection(new.instances))

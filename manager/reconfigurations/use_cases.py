@@ -20,6 +20,7 @@ from braid_client.answers.reconfigurations import (
 from dags import Problem
 from dags.problems import pointer
 from dags.vocabulary import Scheduler
+from manager.documents.revisions import Tags, check_unchanged
 from manager.kernel.transitions import Phase
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
 from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest, request_key
@@ -32,24 +33,41 @@ class Reconfigurations(Base):
     """Reconfigurations, for the tenants of the dataflows and for operators."""
 
     def preview(
-        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, lenient: bool = False
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        lenient: bool = False,
+        tags: Tags | None = None,
     ) -> ReconfigurationAnswer:
         """A preview of a reconfiguration; nothing changes."""
         row = self._own_dataflow(caller, dataflow)
+        self._check_unchanged(row, tags)
         return self._previewed(caller, self._wanted(caller, row, form, lenient=lenient))
 
     def begin(
-        self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, idempotency_key: str | None = None
+        self,
+        caller: Caller,
+        dataflow: str,
+        form: ReconfigurationForm,
+        *,
+        idempotency_key: str | None = None,
+        tags: Tags | None = None,
     ) -> ReconfigurationAnswer:
         """Begin a reconfiguration, or have it wait for those in its way.
 
-        The same key and form get the same reconfiguration again.
+        The same key and form get the same reconfiguration again. It is refused, or later abandoned, if the dataflow has
+        none of the documents with these tags.
         """
         row = self._own_dataflow(caller, dataflow)
         key = request_key(row.tenant, idempotency_key, dataflow, form.model_dump(mode="json"))
         if key is not None and (known := self._changes.reconfigurations.asked_before(key)) is not None:
             return self._answer(caller, known)
         request = self._wanted(caller, row, form)
+        if tags is not None:
+            self._check_unchanged(row, tags)
+            request = replace(request, revisions={row.id: row.revision})
         asked = AskedReconfiguration(request=request, who=caller.who, key=key)
         return self._answer(caller, self._changes.reconfigurations.begin(asked))
 
@@ -166,6 +184,10 @@ class Reconfigurations(Base):
             scheduler=form.scheduler,
             lenient=lenient,
         )
+
+    def _check_unchanged(self, row: DataflowRow, tags: Tags | None) -> None:
+        with self._store.read() as session:
+            check_unchanged(session, row, tags)
 
     def _row(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationRow:
         self._own_dataflow(caller, dataflow)

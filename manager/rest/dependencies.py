@@ -34,6 +34,7 @@ from dags.json_text import MOST_DOCUMENT_BYTES, describe_error
 from dags.message_formats import MEDIA_TYPES
 from dags.problems import listed, pointer, quoted, suggestion
 from engine.code.wheel_file import MOST_WHEEL_BYTES
+from manager.documents.revisions import Tags
 from manager.problem import (
     DatabaseAway,
     FieldError,
@@ -331,6 +332,27 @@ IdempotencyKey = Annotated[
         description="Any text of your choice. Sending the same again with the same key does it only once.",
     ),
 ]
+_ETAGS = r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
+
+
+async def _tags(
+    if_match: Annotated[
+        Annotated[str, StringConstraints(max_length=2_000, pattern=_ETAGS)] | None,
+        Header(
+            alias="If-Match",
+            description="The `ETag` of the document that the change was made for; it is refused if there is another.",
+        ),
+    ] = None,
+) -> Tags | None:
+    if if_match is None or if_match == "*":
+        return None
+    # What is written after `W/` never matches, as RFC 9110 says.
+    return frozenset(tag.strip().strip('"') for tag in if_match.split(",") if not tag.strip().startswith("W/"))
+
+
+IfMatch = Annotated[Tags | None, Depends(_tags)]
+"""The tags of documents of which the dataflow must have one; None if it may have any."""
+
 MOST_WAITING_DOCUMENTS = 32
 """Documents of a tenant that may wait; each takes up to 4 MB of memory."""
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from manager.problem import (
+    Changed,
     Conflict,
     DatabaseAway,
     FieldError,
@@ -65,6 +66,7 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         NotFound("dataflow", BODIES["DataflowAnswer"]["id"]),
         MethodNotAllowed("PATCH", ["GET", "PUT", "DELETE"]),
         Conflict("there is a tenant 'ann' already; choose another name"),
+        Changed(BODIES["DataflowAnswer"]["id"], BODIES["DataflowDetail"]["tag"], [FieldError(**BODIES["Changed"])]),
         TooLarge(4 * 1024 * 1024),
         UnsupportedMediaType("Content-Type", "text/xml"),
         *(

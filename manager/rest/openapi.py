@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from braid_client.answers.base import ProblemAnswer
 from braid_client.request import IDEMPOTENCY_HEADER
 from manager.problem import (
+    Changed,
     DatabaseAway,
     Forbidden,
     ForeignPage,
@@ -34,6 +35,7 @@ _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
 _HEADERS = {
     "X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT},
+    "ETag": {"description": "The tag of the dataflow's document, for `If-Match`.", **_TEXT},
     "WWW-Authenticate": {"description": "How to authenticate.", **_TEXT},
     REPLAYED_HEADER: {
         "description": "`true` if the same was done before with the same `Idempotency-Key`, and is not done again.",
@@ -65,14 +67,16 @@ def documented(  # noqa: PLR0913 - each is a part of what callers read
     later: type[BaseModel] | None = None,
     media: Mapping[str, str] = {},
     only_looks: bool = False,
+    tagged: bool = False,
 ) -> dict[str, Any]:
     """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
     `later` is an answer with the status 202, where what was asked for waits. `leads_to` lists for each field of the
     answer the operations that have a parameter of the same name. `media` has an example of each form that the answer
-    may have besides JSON. Callers who may change nothing may ask what `only_looks`, whatever its method.
+    may have besides JSON. Callers who may change nothing may ask what `only_looks`, whatever its method. The answer
+    is `tagged` if it has the tag of a document.
     """
-    well: dict[str, Any] = {"headers": REQUEST_ID}
+    well: dict[str, Any] = {"headers": headers("X-Request-Id", *(["ETag"] if tagged else []))}
     if leads_to:
         well["links"] = _links(leads_to)
     if media:
@@ -270,6 +274,7 @@ def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
 
 
 def _headers(trouble: type[Trouble]) -> dict[str, Any]:
-    more = ["WWW-Authenticate"] if trouble is Unauthenticated else []
+    more = ["ETag"] if trouble is Changed else []
+    more += ["WWW-Authenticate"] if trouble is Unauthenticated else []
     more += ["Retry-After"] if TROUBLE_EXAMPLES[trouble].retry_after is not None else []
     return headers("X-Request-Id", *more)

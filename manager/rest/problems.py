@@ -27,7 +27,16 @@ from bridge.traces import OpenSpan, is_tracing, span
 from dags.json_text import describe_error
 from dags.problems import pointer
 from engine.log_lines import about, log_context, named, note
-from manager.problem import FieldError, InvalidRequest, MethodNotAllowed, NotFound, Trouble, Unauthenticated, Unexpected
+from manager.problem import (
+    Changed,
+    FieldError,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    Trouble,
+    Unauthenticated,
+    Unexpected,
+)
 from manager.rest.metrics import RequestCounts
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
@@ -49,6 +58,11 @@ def problem(trouble: Trouble, path: str) -> ProblemAnswer:
     )
 
 
+def etag(tag: str) -> str:
+    """A tag as headers have it."""
+    return f'"{tag}"'
+
+
 def answer(trouble: Trouble, path: str) -> Response:
     """The response to a trouble with what was asked for at a path."""
     headers: dict[str, str] = {}
@@ -57,6 +71,8 @@ def answer(trouble: Trouble, path: str) -> Response:
         headers["Retry-After"] = str(max(1, math.ceil(trouble.retry_after)))
     if isinstance(trouble, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="braid"'
+    if isinstance(trouble, Changed):
+        headers["ETag"] = etag(trouble.tag)
     if isinstance(trouble, MethodNotAllowed):
         headers["Allow"] = ", ".join(trouble.allowed)
     # A message may quote half a surrogate pair, which cannot be encoded.

@@ -244,6 +244,17 @@ class DataflowRow(SQLModel, table=True):
     """The reason why it was not planned again when it should have been last; empty if it was."""
 
 
+class ReplacedDocumentRow(SQLModel, table=True):
+    """A document that a dataflow had before."""
+
+    __tablename__ = "replaced_document"
+    dataflow: str = Field(primary_key=True)
+    tag: str = Field(primary_key=True)
+    document: str = Field(sa_column=Column(Text, nullable=False))
+    at: float
+    """When it was replaced."""
+
+
 class TaskRow(SQLModel, table=True):
     """A running task."""
 

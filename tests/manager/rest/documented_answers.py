@@ -65,6 +65,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 
 _DOCUMENT = examples.DOCUMENT
+_OF_ANOTHER = {"If-Match": '"of-another-document"'}
 _BUNDLE = {"documents": [_DOCUMENT]}
 _TRIAL = {"document": _DOCUMENT, "events": {"street": SENT_EVENTS}}
 _PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
@@ -155,6 +156,7 @@ ROUTES: dict[str, Route] = {
     "replace": Route(
         well=_ask("ann", "/v1/dataflows/{edited}", _DOCUMENT),
         own={
+            "changed": _ask("ann", "/v1/dataflows/{edited}", _DOCUMENT, **_OF_ANOTHER),
             "conflict": _ask("ann", "/v1/dataflows/{drained}", _DOCUMENT),
             "not-found": _ask("bob", "/v1/dataflows/{running}", _DOCUMENT),
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}", _DOCUMENT),
@@ -189,6 +191,7 @@ ROUTES: dict[str, Route] = {
     "reconfigure": Route(
         well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations?dry_run=true", _PATCH),
         own={
+            "changed": _ask("ann", "/v1/dataflows/{alone}/reconfigurations", _PATCH, **_OF_ANOTHER),
             "conflict": _ask("ann", "/v1/dataflows/{drained}/reconfigurations", _PATCH),
             "forbidden": _ask("ann", "/v1/dataflows/{alone}/reconfigurations", _PATCH | {"dataflows": ["d-1"]}),
             "invalid-dataflow": _ask("ann", "/v1/dataflows/{alone}/reconfigurations", {"tasks": {"nobody": {}}}),
@@ -240,6 +243,7 @@ ROUTES: dict[str, Route] = {
     "remove": Route(
         well=_ask("ann", "/v1/dataflows/{drained}"),
         own={
+            "changed": _ask("ann", "/v1/dataflows/{running}", **_OF_ANOTHER),
             "conflict": _ask("ann", "/v1/dataflows/{removed}"),
             "not-found": _ask("bob", "/v1/dataflows/{running}"),
         },

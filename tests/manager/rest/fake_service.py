@@ -82,6 +82,7 @@ from manager.adaptation.use_cases import Adaptations
 from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.documents.canonical import documents_in
+from manager.documents.revisions import Tags
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
 from manager.machines.use_cases import Images, Machines
@@ -386,7 +387,14 @@ class _FakeDataflows(Dataflows):
         self._fake.note(OperationKind.SUBMIT, caller, name)
         return self._fake.submitted_answer(name)
 
-    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
+    def replace(
+        self,
+        caller: Caller,
+        dataflow: str,
+        raw: bytes,
+        *,
+        tags: Tags | None = None,  # noqa: ARG002 - as the service has it
+    ) -> SubmitAnswer:
         old = self._fake.own(caller, dataflow)
         if old.state is DataflowState.REMOVED:
             raise Conflict("the dataflow was removed; submit it again")
@@ -396,7 +404,14 @@ class _FakeDataflows(Dataflows):
         )
         return self._fake.submitted_answer(dataflow)
 
-    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
+    def remove(
+        self,
+        caller: Caller,
+        dataflow: str,
+        how: Stop,
+        *,
+        tags: Tags | None = None,  # noqa: ARG002 - as the service has it
+    ) -> DataflowAnswer:
         old = self._fake.own(caller, dataflow)
         if old.state is DataflowState.REMOVED:
             raise Conflict("the dataflow was removed before")
@@ -756,6 +771,7 @@ class _FakeReconfigurations(Reconfigurations):
         form: ReconfigurationForm,
         *,
         lenient: bool = False,  # noqa: ARG002 - as the real one's
+        tags: Tags | None = None,  # noqa: ARG002 - as the real one's
     ) -> ReconfigurationAnswer:
         return self._made(caller, dataflow, form).model_copy(update={"state": ReconfigurationState.PREVIEW, "id": ""})
 
@@ -766,6 +782,7 @@ class _FakeReconfigurations(Reconfigurations):
         form: ReconfigurationForm,
         *,
         idempotency_key: str | None = None,
+        tags: Tags | None = None,  # noqa: ARG002 - as the real one's
     ) -> ReconfigurationAnswer:
         before = self._keyed.get(idempotency_key or "")
         if before is not None:
