@@ -190,6 +190,9 @@ class Settings(_Kept):
     traced_batches: float = Field(
         0.01, ge=0, le=1, description="The part of batches whose parts are traced. Default: 0.01."
     )
+    lineage: str | None = Field(
+        None, min_length=1, description="The URL or the file that gets events of OpenLineage. Default: none."
+    )
 
     @property
     def asks_operators(self) -> bool:

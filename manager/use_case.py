@@ -27,6 +27,7 @@ from manager.kernel.dataflow_rows import dataflow_of
 from manager.kernel.draft import OPERATOR, SERVICE
 from manager.kernel.live_events import ReconcilerActivity
 from manager.kernel.registered_sources import Registered
+from manager.lineage.sent import LineageCounts
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages
 from manager.observations.looks import TaskLooks
@@ -69,6 +70,8 @@ class Tools:
     """Called when what tenants may do on the broker has changed."""
     activity: Callable[[], ReconcilerActivity | None] = lambda: None
     """The activity of the reconciler, while it drives hosts."""
+    lineage: Callable[[], LineageCounts | None] = lambda: None
+    """The events of lineage that were sent, where they are asked for."""
     broker: Callable[[], Address | None] = lambda: None
     """The address at which tenants reach the broker, once that is known."""
     keep_source: Callable[[str, str], None] = lambda _digest, _source: None

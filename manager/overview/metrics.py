@@ -9,6 +9,7 @@ have them, so that they are the same each time; all others count in the sums.
 """
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from engine.host.spools import ELSEWHERE, UNSUBSCRIBED
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
 from manager.kernel.live_events import DELAY_BOUNDS, Delays, ReconcilerActivity
+from manager.lineage.sent import LineageCounts
 from manager.machines.carriages import HostStanding
 from manager.observations.figures import figures_of, host_loads, shard_figures
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured, received_of
@@ -146,6 +148,8 @@ class MetricsSnapshot:
     tenants: int = 0
     passed_over: PassedOver = field(default_factory=lambda: PassedOver(0, 0))
     """The messages that this manager passed over."""
+    lineage: LineageCounts | None = None
+    """None where it is not asked for."""
     now: float = 0.0
     """The time of the listener's clock."""
 
@@ -201,6 +205,8 @@ def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
         yield from _driven(known.driven)
     yield from chain.from_iterable(map(_host, known.hosts))
     yield from _savings(known)
+    if known.leads and known.lineage is not None:
+        yield from _lineage(known.lineage)
 
 
 def families(samples: Iterable[MetricSample]) -> list[Family]:
@@ -245,6 +251,14 @@ def _driven(driven: ReconcilerActivity) -> Iterator[MetricSample]:
     ):
         yield from (MetricSample(metric, (what,), count) for what, count in sorted(counts.items()))
     yield MetricSample(metrics.RECONFIGURATION_DELAY, (), driven.reconfiguration_delays)
+
+
+def _lineage(counts: LineageCounts) -> Iterator[MetricSample]:
+    for outcome in ("sent", "refused", "missed"):
+        yield MetricSample(metrics.LINEAGE_EVENTS, (outcome,), getattr(counts, outcome))
+    yield MetricSample(metrics.LINEAGE_FAILURES, (), counts.failures)
+    behind = 0.0 if counts.behind_since is None else max(0.0, time.time() - counts.behind_since)
+    yield MetricSample(metrics.LINEAGE_BEHIND, (), round(behind, 1))
 
 
 def _host(host: HostSeen) -> Iterator[MetricSample]:

@@ -196,6 +196,7 @@ class Metrics(Base):
                 metered=metered,
                 tenants=tenants,
                 passed_over=passed_over(),
+                lineage=self._tools.lineage(),
                 now=time.monotonic(),
             )
             return families(samples(known))

@@ -1,10 +1,12 @@
 """The drive: all that a manager runs while it leads, begun and ended in order; and what it looks at again and again."""
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.code.store import CodeStore
 from engine.machines.reports import public_key
@@ -39,6 +41,11 @@ from manager.store.database import Store
 from manager.tenants.state_quotas import StateQuotas
 from manager.use_case import Tools
 
+if TYPE_CHECKING:
+    from manager.lineage.follower import LineageFollower
+
+log = logging.getLogger("braid.manager")
+
 
 def watches_of(
     tools: Tools, meter: Meter, settings: Settings, latencies: Callable[[], Mapping[str, float]]
@@ -68,8 +75,13 @@ def watches_of(
     )
 
 
-def looks_of(
-    tools: Tools, adapter: Adapter, supply: MachineSupply, sight: Callable[[], Sight], settings: Settings
+def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
+    tools: Tools,
+    adapter: Adapter,
+    supply: MachineSupply,
+    sight: Callable[[], Sight],
+    settings: Settings,
+    lineage: "LineageFollower | None",
 ) -> tuple[RegularLooks, ...]:
     """The looks with threads of their own, because starting machines and counting for all dataflows may take long."""
     scaler = Scaler(
@@ -84,11 +96,27 @@ def looks_of(
     writing = ManagerWatch(series.look, "series of dataflows have gaps")
     adapting = ManagerWatch(adapter.look, "dynamic dataflows stay as they are")
     scaling = ManagerWatch(scaler.look, "no machine is added or removed")
+    following = () if lineage is None else (ManagerWatch(lineage.look, "lineage is not sent"),)
     return (
+        *(RegularLooks(watch, every=1.0) for watch in following),
         RegularLooks(adapting, every=1.0, at_end=adapter.stop),
         RegularLooks(scaling, every=2.0),
         RegularLooks(writing, every=1.0, at_end=series.end),
     )
+
+
+def lineage_of(tools: Tools, events: LiveEvents, settings: Settings, root: Path) -> "LineageFollower | None":
+    """The follower of lineage, if it is asked for, by a setting or by the standard variables of OpenLineage."""
+    place = settings.lineage or os.environ.get("OPENLINEAGE_URL")
+    if not place or os.environ.get("OPENLINEAGE_DISABLED", "").lower() == "true":
+        return None
+    try:
+        from manager.lineage.follower import LineageFollower, receiver_at  # noqa: PLC0415 - its package is optional
+    except ImportError:
+        log.error("lineage is asked for, and its package is missing; install it: pip install 'braid[lineage]'")  # noqa: TRY400 - it says what to do
+        return None
+    namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or "braid"
+    return LineageFollower(tools, events, receiver_at(place), root / "lineage", namespace=namespace)
 
 
 def supply_of(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:

@@ -38,7 +38,7 @@ from manager.observations.figures import placeable
 from manager.observations.listener import Listener
 from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
-from manager.process.drive import Drive, looks_of, supply_of, watches_of
+from manager.process.drive import Drive, lineage_of, looks_of, supply_of, watches_of
 from manager.process.keeper import KeeperDown
 from manager.rest.app import CannotServe, Server, make_app
 from manager.savings.meter import Meter
@@ -135,6 +135,7 @@ class Manager:
             chooser=chooser,
             access_changed=self._keep_access,
             activity=self._drive.activity,
+            lineage=lambda: None if self._lineage is None else self._lineage.counts,
             broker=lambda: beside.entrance,
             vault=Vault(root),
             keep_source=self._drive.keep_source,
@@ -148,7 +149,8 @@ class Manager:
         )
         adapter = Adapter(tools, DomainEventLine(beside.connect))
         self._supply = supply_of(beside, settings, root)
-        self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings)
+        self._lineage = lineage_of(tools, self._events, settings, root)
+        self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings, self._lineage)
         self._service = service_of(tools)
         self._key_uses = RegularLooks(
             ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used"), every=_USES_EVERY

@@ -159,6 +159,13 @@ OVERHEAD = _gauge("overhead_cores", "The part of the measured cores that belongs
 ALONE = _gauge("alone_cores", "Cores that separate execution would have taken, `launched` or `packed`.", "how")
 SAVED = _gauge("saved_cores", "Cores saved by sharing tasks, and by packing them into few jobs.", "by")
 
+# Lineage, where it is asked for.
+LINEAGE_EVENTS = _counter(
+    "lineage_events", "Events of lineage: `sent`, `refused` by the receiver, or `missed`, as they were over.", "outcome"
+)
+LINEAGE_FAILURES = _counter("lineage_failures", "Attempts to send lineage that failed, and are repeated.")
+LINEAGE_BEHIND = _gauge("lineage_behind_seconds", "Seconds for which lineage has waited for its receiver.")
+
 LEFT_OUT = _gauge(
     "left_out",
     "Jobs, instances, streams and sources without samples of their own, because there are too many.",

@@ -42,6 +42,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, collector: Receiving) -> It
         "BRAID_TRACES": f"http://127.0.0.1:{collector.port}",
         "BRAID_TRACED_BATCHES": "1",
         "OTEL_BSP_SCHEDULE_DELAY": "200",
+        "BRAID_LINEAGE": f"http://127.0.0.1:{collector.port}",
     }
     with serving(Served(tmp_path_factory.mktemp("served"), settings=traced)) as made:
         yield made
@@ -124,6 +125,24 @@ def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector:
 
         served.until(counted_here, "the parts of the batches with the events")
         tom.remove(dataflow.id, Stop.NOW)
+
+
+@pytest.mark.full
+def test_lineage_says_when_a_dataflow_begins_runs_and_ends(served: Served, collector: Receiving) -> None:
+    """In its tenant's namespace; its job is in that of the operators."""
+
+    def states(namespace: str) -> list[str]:
+        told = (json.loads(got.body) for got in list(collector.got) if got.path == "/api/v1/lineage")
+        of = (event for event in told if event.get("job", {}).get("namespace") == namespace)
+        return [event["eventType"] for event in of]
+
+    with served.admit("lin") as lin:
+        lin.register_source(street("lined"))
+        dataflow = lin.submit(counting("lined"))
+        served.until(lambda: ["START", "RUNNING"] == states("braid/lin")[:2], "lineage of what runs")
+        lin.remove(dataflow.id, Stop.NOW)
+        served.until(lambda: "COMPLETE" == states("braid/lin")[-1], "the end in lineage")
+    assert "START" in states("braid")
 
 
 def test_a_dataflow_that_drains_delivers_what_was_sent(served: Served) -> None:

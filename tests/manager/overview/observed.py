@@ -15,6 +15,7 @@ from bridge.connectors.connector_run import LinkState
 from engine.delivery.publisher import LeftOutSoFar
 from engine.host.spools import Received
 from manager.kernel.live_events import Delays, ReconcilerActivity
+from manager.lineage.sent import LineageCounts
 from manager.observations.reports import (
     HostSeen,
     InstanceMeasured,
@@ -128,7 +129,8 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     def activity() -> ReconcilerActivity | None:
         return DRIVEN if made.tools.committer.leads else None
 
-    with town(folder, seeing=seen, activity=activity, replicas=1) as made:
+    lineage = LineageCounts(sent=3, behind_since=0.0)
+    with town(folder, seeing=seen, activity=activity, replicas=1, lineage=lambda: lineage) as made:
         instances = instances_of(made)
         job = made.places["job"]
         _split(made, JobId(int(job)))
