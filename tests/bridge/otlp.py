@@ -1,11 +1,17 @@
 """The spans that a receiver of OTLP got, as the exporter of OpenTelemetry sends them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.tasks.receivers import Receiving
+from bridge.traces import ENDPOINT_VARIABLE, begin_traces, end_traces
+from tests.tasks.receivers import Receiving, receiving
+
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+"""The traceparent of somebody who asks."""
 
 
 class Told(NamedTuple):
@@ -20,6 +26,24 @@ class Told(NamedTuple):
     began: int
     ended: int
     attributes: Mapping[str, Any]
+
+
+@contextmanager
+def tracing(**variables: str) -> Iterator[Callable[[], dict[str, Told]]]:
+    """Traces of this process; what is called ends them, and returns their spans by name."""
+    with receiving() as receiver, pytest.MonkeyPatch.context() as changed:
+        for name, value in {ENDPOINT_VARIABLE: f"http://127.0.0.1:{receiver.port}", **variables}.items():
+            changed.setenv(name, value)
+        assert begin_traces("manager", "m")
+
+        def told() -> dict[str, Told]:
+            end_traces()
+            return {span.name: span for span in spans_of(receiver)}
+
+        try:
+            yield told
+        finally:
+            end_traces()
 
 
 def spans_of(receiver: Receiving, trace: str = "") -> list[Told]:

@@ -20,10 +20,8 @@ from bridge.traces import (
     trace_ids,
     traceparent,
 )
-from tests.bridge.otlp import spans_of
+from tests.bridge.otlp import CALLER, spans_of
 from tests.tasks.receivers import Receiving, receiving
-
-CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture

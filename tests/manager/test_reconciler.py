@@ -34,6 +34,7 @@ from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from manager.use_case import Caller, Tools
 from merge import Host, JobId
+from tests.bridge.otlp import CALLER, tracing
 from tests.integration.serving import counting, passing, street
 from tests.manager.jobs.worlds import plan, wanting
 from tests.manager.observations.listened_host import Hearing
@@ -462,6 +463,30 @@ def test_a_reconfiguration_is_over_once_hosts_have_answered_and_all_jobs_are_pas
     hearing.say_status("2", host="i", in_effect=1, positions={"p": 10}, batch=9, handed_on=4)
     driven.look()
     assert [7] == proving.ended
+
+
+def test_plans_and_phases_are_traced_with_what_they_are_for(driven: Driven) -> None:
+    """A plan that is sent names the span of its sending; one that nobody traces has none."""
+    proving, sent = Proving(), list[Plan]()
+    proving.going = replace(proving.going, reconfiguration=replace(proving.going.reconfiguration, trace=CALLER))
+    driven.reconciler = Reconciler(driven.committed, driven.hearing.listener, driven.events, reconfigurations=proving)
+
+    def note(topic: str, payload: bytes) -> bool:
+        if topic.endswith("/plan"):
+            sent.append(read_plan(payload))
+        return False
+
+    driven.hearing.broker.swallows = note
+    with tracing() as told:
+        driven.committed.commit(replace(plan("1"), trace=CALLER), plan("2"))
+        driven.look()
+        driven.reconciler._go_on(Turn(proving.going.reconfiguration, TransitionEvent.PROVEN))
+        made = told()
+    assert {"publish plan", "reconfiguration proving"} == made.keys()
+    assert {CALLER.split("-")[2]} == {span.parent for span in made.values()}
+    traced, untraced = (one.trace for one in sorted(sent, key=lambda one: one.job))
+    assert ("", made["publish plan"].id) == (untraced, traced.split("-")[2])
+    assert TransitionEvent.PROVEN == made["reconfiguration proving"].attributes["braid.event"]
 
 
 OPERATOR = Caller(key="k", role=Role.OPERATOR, tenant=None)

@@ -14,6 +14,7 @@ from manager.problem import StateNotReady
 from manager.use_case import Paging
 from ring.fleet import Carriage, HostReport
 from ring.tokens import Ring
+from tests.bridge.otlp import tracing
 from tests.manager.machines.carriages import Kept, commit, committed_of, hosts_of, standings, turn
 from tests.manager.managers import OPERATOR, Manager, leading
 
@@ -427,6 +428,24 @@ def test_a_lost_machine_is_replaced_by_who_has_everything(deciding: Deciding) ->
     deciding.hearing.settle()
     order = deciding.messages()["a"]
     assert (order["machine"], order["term"], order["kept_by"]) == (peer, 2, [])
+
+
+def test_a_take_over_is_a_span_until_the_host_runs_again(deciding: Deciding) -> None:
+    """From the loss of its machine on, and it names both machines."""
+    with tracing() as told:
+        deciding.carries("a", "a")
+        (peer,) = deciding.settle()["a"].peers
+        deciding.say_machine("a", alive=False)
+        deciding.settle()
+        deciding.hearing.clock += 1.5
+        deciding.settle()
+        deciding.hearing.say(topics.host("a", "status"), {"host": "a", "alive": True, "machine": peer})
+        deciding.hearing.settle()
+        deciding.keeper.look()
+        (made,) = told().values()
+    assert OperationKind.TAKE_OVER == made.name
+    assert ("a", peer, "a") == tuple(made.attributes[f"braid.{part}"] for part in ("host", "machine", "machine.before"))
+    assert made.ended - made.began > 500_000_000
 
 
 def test_a_host_without_a_copy_waits_for_its_machine(deciding: Deciding) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
+from bridge.traces import span
 from dags.vocabulary import Scheduler
 from engine.plan import SlotState, StateChange
 from manager.kernel import committer as committers
@@ -15,6 +16,7 @@ from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
 from manager.reconfigurations.request import AskedReconfiguration, ReconfigurationRequest
 from manager.reconfigurations.snapshot import changed_lately
 from merge import Instance
+from tests.bridge.otlp import tracing
 from tests.catalogue import UNIQUE_TYPES
 from tests.manager.kernel.pictures import hold, pictured, rows
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading, take
@@ -114,6 +116,26 @@ def test_jobs_in_a_row_switch_one_after_the_other(spread: Manager) -> None:
     hold(manager)
     undo = manager.service.reconfigurations.undo(ANN, flow, answer.id)
     assert answer.id == undo.undoes
+    hold(manager)
+
+
+def test_a_reconfiguration_belongs_to_the_trace_of_who_has_asked(spread: Manager) -> None:
+    """In all of its phases; each plan to the trace of what it was made for, whatever it is called."""
+    manager = spread
+    with tracing() as told:
+        with span("submission"):
+            manager.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+            flow = manager.submit("ann", CHAIN)
+        with span("request"):
+            answer = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
+        with span("later"):
+            take(manager.changes.reconfigurations, int(answer.id), TransitionEvent.READY)
+        with manager.committer.looking() as state:
+            (known,) = state.reconfigurations.values()
+            plans = {plan.trace.split("-")[1]: plan.switch for plan in state.plans.values() if plan.switch}
+        made = told()
+    assert made["request"].trace == known.trace.split("-")[1]
+    assert {made["request"].trace, made["later"].trace} == plans.keys()
     hold(manager)
 
 
