@@ -19,11 +19,13 @@ from engine.spark.kubernetes_executor import BACKEND, OPTIONS, NotOnKubernetes, 
 from engine.spark.programs import find_java
 from manager.settings import SETTINGS_PREFIX, Settings
 from tests.deploy.calls import wrong_with
+from tests.deploy.manifests import MANIFESTS, objects, rendered
+from tests.deploy.test_helm import ALL_VALUES
 from tests.documentation.pages import ROOT
 
-FOLDER = ROOT / "deploy" / "kubernetes"
-TEMPLATE: dict[str, Any] = yaml.safe_load((FOLDER / "spark" / "executor.yaml").read_text(encoding="utf-8"))
-OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all((FOLDER / "braid.yaml").read_text(encoding="utf-8")))
+OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFESTS.read_text(encoding="utf-8")))
+(CONFIG,) = (each["data"] for each in OBJECTS if each["kind"] == "ConfigMap")
+TEMPLATE: dict[str, Any] = yaml.safe_load(CONFIG["executor.yaml"])
 WORKLOADS = [each for each in OBJECTS if "template" in each.get("spec", {})]
 PODS = {each["metadata"]["name"]: each["spec"]["template"] for each in WORKLOADS} | {"executor": TEMPLATE}
 EACH = pytest.mark.parametrize("pod", PODS)
@@ -33,8 +35,7 @@ IMAGE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 
 def properties() -> Mapping[str, str]:
     """The settings of Spark."""
-    lines = (FOLDER / "spark" / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
-    words = (line.split() for line in lines if line and not line.startswith("#"))
+    words = (line.split() for line in CONFIG["spark-defaults.conf"].splitlines() if line and not line.startswith("#"))
     return dict(words)
 
 
@@ -65,7 +66,9 @@ def java() -> Iterator[Any]:
 def test_every_field_is_one_that_kubernetes_knows(java: Any) -> None:
     """Each manifest is read by the model of its kind, and neither it nor anything in it has a field besides."""
     serialization = java.jvm.io.fabric8.kubernetes.client.utils.Serialization
-    for each in (*OBJECTS, TEMPLATE):
+    more = objects(rendered(ALL_VALUES))
+    assert {"Secret"} == {each["kind"] for each in more} - {each["kind"] for each in OBJECTS}
+    for each in (*OBJECTS, TEMPLATE, *more):
         read = serialization.unmarshal(json.dumps(each))
         assert f"{MODELS}.{each['kind']}" in re.sub(r"\.(?:apps|rbac)(?=\.)", "", read.getClass().getName())
         assert [] == list(unknown_fields(read)), f"{each['kind']} {each['metadata'].get('name')}"
@@ -181,7 +184,7 @@ def test_driver_and_executors_are_of_one_kind() -> None:
     assert {container(pod)["image"] for pod in ("manager", "host")} == {settings["spark.kubernetes.container.image"]}
     mounts = {each["name"]: each["mountPath"] for each in container("host")["volumeMounts"]}
     template = Path(settings["spark.kubernetes.executor.podTemplateFile"])
-    assert (mounts["spark"], True) == (str(template.parent), (FOLDER / "spark" / template.name).is_file())
+    assert (mounts["spark"], True) == (str(template.parent), template.name in CONFIG)
     assert settings["spark.kubernetes.executor.podTemplateContainerName"] == container("executor")["name"]
     pythons = {
         each["value"] for pod in ("host", "executor") for each in container(pod)["env"] if "PYTHON" in each["name"]

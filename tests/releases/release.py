@@ -26,6 +26,7 @@ from tests.releases.usage import use
 
 ROOT = Path(__file__).parents[2]
 _CHANGELOG = "CHANGELOG.md"
+_CHART = Path("deploy", "helm", "Chart.yaml")
 _UNRELEASED = "## Unreleased\n"
 _NONE_YET = " Nothing has been released yet."
 
@@ -90,13 +91,15 @@ def unreleased(changelog: str) -> str:
 
 
 def prepare(tree: Path, version: str, day: date) -> None:
-    """Set the version of every distribution, and date what the changelog says."""
+    """Set the version of every distribution and of the chart, and date what the changelog says."""
     projects = project_files(tree)
     names = "|".join(re.escape(distribution.name) for distribution in declared(tree))
     for path in projects:
         text = re.sub(r'^version = ".*"$', f'version = "{version}"', _read(path), count=1, flags=re.MULTILINE)
         # One distribution needs another as of the same release.
         path.write_text(re.sub(rf'"({names})==[^"]+"', rf'"\1=={version}"', text), encoding="utf-8")
+    chart = tree / _CHART
+    chart.write_text(re.sub(r"(?m)^((?:appV|v)ersion:).*$", rf'\1 "{version}"', _read(chart)), encoding="utf-8")
     dated = _read(tree / _CHANGELOG).replace(_NONE_YET, "", 1)
     dated = dated.replace(_UNRELEASED, f"{_UNRELEASED}\n## {version} - {day.isoformat()}\n", 1)
     (tree / _CHANGELOG).write_text(dated, encoding="utf-8")

@@ -58,6 +58,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "pyproject.toml").write_text(PROJECT.format(name=name, package=package, dependencies=needs))
         (folder / "README.md").write_text("# One of two\n")
         (folder / "LICENSE").write_text("As you like.\n")
+    (top / "deploy" / "helm").mkdir(parents=True)
+    (top / "deploy" / "helm" / "Chart.yaml").write_text('apiVersion: v2\nversion: 0.1.0\nappVersion: "0.1.0"\n')
     (top / "CHANGELOG.md").write_text(CHANGELOG)
     (top / ".gitignore").write_text("dist/\n")
     (top / "requirements.lock").write_text("")
@@ -86,11 +88,13 @@ def test_every_distribution_of_the_repository_is_declared() -> None:
 
 
 def test_a_version_is_set_and_the_changelog_dated(repository: Path) -> None:
-    """Everywhere: of each distribution, of what one needs of another, and above what had not been released."""
+    """Everywhere: of each distribution, of what one needs of another, of the chart, and above what is new."""
     prepare(repository, "0.2.0", date(2026, 12, 1))
     projects = [tomllib.loads((repository / each / "pyproject.toml").read_text())["project"] for each in (".", "first")]
     assert ["0.2.0", "0.2.0"] == [project["version"] for project in projects]
     assert ["yarn==0.2.0"] == projects[0]["dependencies"]
+    chart = (repository / "deploy" / "helm" / "Chart.yaml").read_text()
+    assert 'apiVersion: v2\nversion: "0.2.0"\nappVersion: "0.2.0"\n' == chart
     changelog = (repository / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 0.2.0 - 2026-12-01\n\n- It does something.\n" in changelog
     assert "Versions follow a rule.\n" in changelog
