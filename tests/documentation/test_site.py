@@ -1,15 +1,20 @@
-"""The site is built without a warning, and the certificates that users make are good."""
+"""The site is built without a warning and can be searched, and the certificates that users make are good."""
 
 import re
 import shutil
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from engine.replicas.channel import CopyTls, TlsFiles
 from tests import needs
@@ -88,6 +93,50 @@ def test_what_asks_another_server_would_be_found() -> None:
     ]
     assert all(ASKED.search(each) for each in asking)
     assert not ASKED.search('<a href="https://a.example"> <link href="assets/x.css"> url(data:image/png;base64,)')
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A plain static server's, without a log."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that it has there
+        """Write nothing."""
+
+
+@pytest.fixture
+def static_site(site: Path) -> Iterator[str]:
+    """The URL of the site at a server that only has its files."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=site)) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=needs.chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize("served", [False, True], ids=["as files", "by a static server"])
+def test_a_search_finds_a_page(request: pytest.FixtureRequest, site: Path, browser: Browser, *, served: bool) -> None:
+    """Without the internet, and even without a server: a result leads to its page, and nobody else is asked."""
+    top = request.getfixturevalue("static_site") if served else site.as_uri()
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.goto(f"{top}/how-to/deploy.html")
+    page.get_by_role("button", name="Search").first.click()
+    page.keyboard.type("dead letters")
+    # Links of the navigation do not say under which heading they stand; results do.
+    page.locator("a", has_text=re.compile(r"Read dead letters.*How-to guides", re.DOTALL)).first.click()
+    page.wait_for_url(f"{top}/how-to/read-dead-letters.html*")
+    expect(page.get_by_role("heading", name="Read dead letters")).to_be_visible()
+    assert not [url for url in asked if not url.startswith((top, "data:", "blob:"))]
 
 
 PAGE = page("docs/how-to/run-on-several-machines.md")
