@@ -15,7 +15,7 @@ help:  ## list the targets
 # The lock has every package, so nothing is to be resolved. uv takes less than half of pip's CPU for it. Of pip's settings
 # it learns the index alone; where that is not enough, pip does it. All cores compile faster than either does.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(PYTHON) -c 'import sys; print("%s makes no virtual environments; run: apt install python%d.%d-venv, or set PYTHON=/path/to/another" % (sys.executable, *sys.version_info[:2]), file=sys.stderr)'; exit 1; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python $${index:+--default-index "$$index"} --no-deps --require-hashes -r requirements.lock; \
 	} || $(PIP) --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
-	$(PIP) -e .
+	$(PIP) -e client -e .
 	@touch $(READY)
 
 classes: $(READY)  ## archive the classes of Spark once, in a minute, so that it starts in half the time
@@ -156,7 +156,7 @@ manifests: $(READY)  ## write deploy/kubernetes anew from the chart in deploy/he
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --generate-hashes --upgrade --no-header \
-		--no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.lock
+		--no-emit-index-url --no-emit-find-links --no-emit-package braid-client pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and every cache
 	rm -rf .venv .cache build/site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

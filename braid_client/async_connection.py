@@ -1,25 +1,28 @@
 """The connection to the service: it sends requests by the rules of `braid_client.errors`, and follows streams."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, PrivateAttr, SecretStr
 
 from braid_client.answers.base import Page
-from braid_client.answers.dataflows import OutputEvent
+from braid_client.answers.dataflows import DataflowDetail, DataflowState, OutputEvent
 from braid_client.answers.overview import EventAnswer
 from braid_client.errors import (
     AsyncSleep,
     ExchangeStep,
+    NotRunning,
     Outcome,
     exchange,
     headers,
     uses_proxies,
 )
-from braid_client.request import Request, following
+from braid_client.events import EventTable, requests_of
+from braid_client.request import Request, following, get
 from braid_client.streams import (
     STREAM_SILENCE,
     EventStreamReader,
@@ -34,9 +37,12 @@ E = TypeVar("E")
 
 
 class AsyncOutputTail:
-    """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table."""
+    """The events that leave a dataflow, without end: with their numbers, or alone as dictionaries or a table.
 
-    def __init__(self, events: AsyncIterator[OutputEvent]) -> None:
+    As a context manager it ends the stream at the service when its block ends.
+    """
+
+    def __init__(self, events: AsyncGenerator[OutputEvent, None]) -> None:
         self.missed = 0
         """The events that came faster than they were read, and were not."""
         self._events = events
@@ -48,6 +54,18 @@ class AsyncOutputTail:
         event = await anext(self._events)
         self.missed += event.missed
         return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the stream."""
+        await self._events.aclose()
 
     async def dictionaries(self) -> AsyncIterator[dict[str, Any]]:
         """The events alone; what was missed is counted in `missed`."""
@@ -63,6 +81,37 @@ class AsyncOutputTail:
             event = await anext(self)
             events += [] if event.missed else [event.event]
         return made(events)
+
+
+_FIRST_PAUSE = 0.2
+"""The seconds between the first two looks at a dataflow; each pause is twice as long as the one before."""
+_LONGEST_PAUSE = 2.0
+
+
+class AsyncSubmittedDataflow(DataflowDetail):
+    """A dataflow as it was when the service was asked, which can be waited for."""
+
+    _look: Callable[[str], Any] = PrivateAttr()
+    _sleep: AsyncSleep = PrivateAttr()
+
+    def followed(self, look: Callable[[str], Any], sleep: AsyncSleep) -> Self:
+        """The same, with how to look at it again."""
+        self._look, self._sleep = look, sleep
+        return self
+
+    async def wait(self, timeout: float = 120.0) -> Self:
+        """Wait until it runs, and return it as it is then; `NotRunning` has the reason if it does not in time."""
+        deadline, pause, seen = monotonic() + timeout, _FIRST_PAUSE, self
+        while seen.state is not DataflowState.RUNNING:
+            if seen.state in {DataflowState.DRAINING, DataflowState.REMOVED}:
+                raise NotRunning(f"{self.name} is {seen.state}; submit it again")
+            if monotonic() >= deadline:
+                why = f": {seen.reason}" if seen.reason else ""
+                raise NotRunning(f"{self.name} is {seen.state} after {timeout:g} seconds{why}")
+            await self._sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            seen = await self._look(self.id)
+        return seen
 
 
 class AsyncServiceConnection:
@@ -100,7 +149,7 @@ class AsyncServiceConnection:
         """Close the connections to the service."""
         await self._http.aclose()
 
-    async def send(self, request: Request[A]) -> A:
+    async def ask(self, request: Request[A]) -> A:
         """Send a request, again where that is safe and may help, and return its answer."""
         steps = exchange(self.url, request)
         step: ExchangeStep[A] = next(steps)
@@ -129,14 +178,14 @@ class AsyncServiceConnection:
     async def items(self, request: Request[Page[P]]) -> AsyncIterator[P]:
         """The items of a list; a page is requested once the one before it is used up."""
         while True:
-            page = await self.send(request)
+            page = await self.ask(request)
             for item in page.items:
                 yield item
             if page.next is None:
                 return
             request = following(request, page.next)
 
-    async def _stream(self, reader: StreamReader[E]) -> AsyncIterator[E]:
+    async def _stream(self, reader: StreamReader[E]) -> AsyncGenerator[E, None]:
         """The events of a stream, without end; connects again where the stream breaks."""
         while True:
             try:
@@ -154,6 +203,21 @@ class AsyncServiceConnection:
             except httpx.TransportError as error:
                 wait = reader.reconnect(error)
             await self._sleep(wait)
+
+    async def dataflow(self, dataflow: str) -> AsyncSubmittedDataflow:
+        """One dataflow with its document and tasks."""
+        detail = await self.ask(get(AsyncSubmittedDataflow, "dataflows", dataflow))
+        return detail.followed(self.dataflow, self._sleep)
+
+    async def send(self, source: str, events: EventTable | Iterable[Mapping[str, Any]]) -> int:
+        """Send events to a source, each exactly once, and return their number: dictionaries, or a DataFrame of pandas.
+
+        What is missing in a table, and NaN, is null. After an error what was sent before it stays sent.
+        """
+        sent = 0
+        for request in requests_of(source, events):
+            sent = (await self.ask(request)).next
+        return sent
 
     def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncOutputTail:
         """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""

@@ -30,7 +30,7 @@ class _Sends(Generic[P, A]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Request[A]]: ...
     def __get__(self, client: ServiceConnection | AsyncServiceConnection | None, owner: type) -> Callable[P, Any]:
-        return _asking(self._request, None if client is None else client.send)
+        return _asking(self._request, None if client is None else client.ask)
 
 
 class _Lists(Generic[P, A]):
@@ -74,7 +74,6 @@ class _Methods:
     remove = _Sends(requests.remove)
     preview_removal = _Sends(requests.preview_removal)
     task_events = _Sends(requests.task_events)
-    dataflow = _Sends(requests.dataflow)
     dataflow_tasks = _Sends(requests.dataflow_tasks)
     dataflows = _Lists(requests.dataflows)
     reconfigure = _Sends(requests.reconfigure)

@@ -7,7 +7,6 @@ clients follow one set of rules, and differ only in how they send and wait.
 import ipaddress
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
-from importlib.metadata import version
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from braid_client.answers.base import FieldProblem, ProblemAnswer
 from braid_client.request import Request
+from braid_client.version import CLIENT_VERSION
 from dags.internet_addresses import unmapped
 
 
@@ -65,6 +65,10 @@ class Refused(NotDone):
     def __reduce__(self) -> tuple[Any, ...]:
         # By default it is unpickled from its message alone, which fails, and blocks a process pool for ever.
         return partial(type(self), **self.__dict__), ()
+
+
+class NotRunning(NotDone):
+    """A dataflow does not run, or not in time; the message says why."""
 
 
 class Unreachable(NotDone):
@@ -132,7 +136,7 @@ AsyncSleep = Callable[[float], Awaitable[None]]
 def headers(key: SecretStr | str | None) -> dict[str, str]:
     """The headers of every request."""
     secret = key.get_secret_value() if isinstance(key, SecretStr) else key
-    named = {"User-Agent": f"braid/{version('braid')}", "Content-Type": "application/json"}
+    named = {"User-Agent": f"braid-client/{CLIENT_VERSION}", "Content-Type": "application/json"}
     return named if secret is None else named | {"Authorization": f"Bearer {secret}"}
 
 

@@ -12,7 +12,6 @@ from braid_client.answers.dataflows import (
     BundleAnswer,
     BundleExplainAnswer,
     DataflowAnswer,
-    DataflowDetail,
     DataflowState,
     DataflowTasksAnswer,
     ExplainAnswer,
@@ -153,11 +152,6 @@ def remove(dataflow: str, how: Stop = Stop.NOW) -> Request[DataflowAnswer]:
 def preview_removal(dataflow: str) -> Request[RemovalAnswer]:
     """Preview a removal: the tasks that it would stop, and those that others keep."""
     return get(RemovalAnswer, "dataflows", dataflow, "removal")
-
-
-def dataflow(dataflow: str) -> Request[DataflowDetail]:
-    """One dataflow with its document and tasks."""
-    return get(DataflowDetail, "dataflows", dataflow)
 
 
 def dataflow_tasks(dataflow: str) -> Request[DataflowTasksAnswer]:

@@ -19,14 +19,14 @@ from braid_client.answers.sources import (
     WebhookForm,
     WebhookRotationForm,
 )
-from braid_client.request import Request, body_of, get, page_of, path_to, request
+from braid_client.request import Document, Request, body_of, get, page_of, path_to, request
 
 ONE_TIME_PREFIX = "~"
 """The prefix of a producer name that is used once."""
 
 
-def register_source(form: SourceForm | bytes) -> Request[SourceAnswer]:
-    """Register a source; bytes, such as those of a file, are sent as they are."""
+def register_source(form: SourceForm | Document) -> Request[SourceAnswer]:
+    """Register a source, given as a form, as data, or as the bytes of a file."""
     return request("POST", SourceAnswer, "sources", body=form)
 
 

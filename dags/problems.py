@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from rapidfuzz import fuzz, process
-
 # With more candidates a suggestion costs more than it helps. The bound keeps the time for a document linear.
 _MOST_CANDIDATES = 200
 _LONGEST_QUOTE = 60
@@ -85,6 +83,13 @@ def nearest(word: str, candidates: Collection[str]) -> str | None:
     """
     if len(candidates) > _MOST_CANDIDATES or len(word) > _LONGEST_NAME:
         return None
+    try:
+        from rapidfuzz import fuzz, process  # noqa: PLC0415 - most programs never misspell a name
+    except ImportError:
+        # The client comes without it.
+        from difflib import get_close_matches  # noqa: PLC0415 - likewise
+
+        return next(iter(get_close_matches(word, candidates, 1)), None)
     best = process.extractOne(word, list(candidates), scorer=fuzz.ratio, score_cutoff=60)
     return best[0] if best else None
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from rpds import HashTrieMap
+if TYPE_CHECKING:
+    from rpds import HashTrieMap
 
 
 class Kind(StrEnum):
@@ -41,6 +43,8 @@ class Schema:
     @classmethod
     def of(cls, fields: Mapping[str, Kind] | None = None, /, **more: Kind) -> Schema:
         """A schema with these fields."""
+        from rpds import HashTrieMap  # noqa: PLC0415 - the client comes without it, and makes no schemas
+
         return cls(HashTrieMap({**(fields or {}), **more}))
 
     def names(self) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ def roots(project: Mapping[str, object], extras: Iterable[str]) -> list[str]:
     if not isinstance(dependencies, list) or not isinstance(optional, dict):
         raise SystemExit("pyproject.toml: dependencies is a list, and optional-dependencies a table")
     lines = [*dependencies, *(line for extra in extras for line in optional[extra])]
-    return [str(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines]
+    # The client is of this repository, and needs nothing that the project does not.
+    return [str(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines if "braid-client" not in line]
 
 
 def _plain(name: str) -> str:

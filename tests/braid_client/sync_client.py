@@ -17,6 +17,7 @@ _WORDS = {
     "AsyncOutputTail": "OutputTail",
     "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
+    "AsyncSubmittedDataflow": "SubmittedDataflow",
     "aclose": "close",
     "aiter_lines": "iter_lines",
     "anext": "next",

@@ -330,7 +330,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
     assert methods(Client) == methods(AsyncClient)
     assert {method for method, *_ in ROUTES} | LISTS.keys() | {
-        *("events", "tail", "send", "items", "close", "reconfigurations"),
+        *("ask", "events", "tail", "send", "items", "close", "reconfigurations"),
         *("module_versions", "vouch_for_module", "withdraw_vouch", "put_wheel"),
     } == methods(Client).keys()
 

@@ -140,7 +140,7 @@ class Page:
         names: dict[str, Any] = {"__name__": f"examples of {self}"}
         printed: list[tuple[str, str]] = []
         for example in self.examples:
-            if example.language == "python":
+            if example.language == "python" and example.not_run is None:
                 code = compile("\n" * example.line + example.text, str(self.path), "exec")
                 with redirect_stdout(io.StringIO()) as output:
                     exec(code, names)  # noqa: S102 - the documentation's own examples, which readers run too

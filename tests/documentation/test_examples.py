@@ -18,11 +18,14 @@ PAGES = {str(shown): shown for shown in every_page()}
 
 
 def having(language: str, text: str = "") -> list[str]:
-    """The pages that have an example in a language with some text in it."""
+    """The pages that have an example to run in a language with some text in it."""
     return [
         name
         for name, shown in PAGES.items()
-        if any(example.language == language and text in example.text for example in shown.examples)
+        if any(
+            example.language == language and text in example.text and example.not_run is None
+            for example in shown.examples
+        )
     ]
 
 

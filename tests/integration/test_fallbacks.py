@@ -27,7 +27,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_a_module_that_fails_makes_way_for_the_next_best(served: Served) -> None:
     """The cheapest module raises at every event; the next one takes its place while the dataflow runs, and stays."""
     with served.admit("ann") as ann, served.client() as operator:
-        operator.send(set_publishing("ann", PublishingForm(code=True)))
+        operator.ask(set_publishing("ann", PublishingForm(code=True)))
         for name, source, cost in (("breaks", BREAKS, 0.1), ("holds", HOLDS, 0.2)):
             code = {"source": source, "input": {"n": "integer"}, "output": {"fields": {"twice": "integer"}}}
             ann.publish_module({"name": name, "version": 1, "shape": "filter", "cost": cost, "code": code})

@@ -111,7 +111,7 @@ def test_a_tenant_reads_its_outputs_in_the_formats_that_it_chose(served: Served)
         ]
         assert [4] * 4 == [len(other.reused) for other in others]
         with served.client() as operator:
-            given = operator.send(make_credentials("fay"))
+            given = operator.ask(make_credentials("fay"))
         assert {*chosen} < {*given.reads}
         address = Address.parse(given.url)
         address = Address(host=address.host, port=address.port, user=given.user, password=given.password)

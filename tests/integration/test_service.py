@@ -203,7 +203,7 @@ def process(event):
 def test_code_that_a_tenant_publishes_runs_at_an_open_place(served: Served) -> None:
     """Its goal chooses it, it reaches the running host, and a dead letter has its traceback for the tenant."""
     with served.admit("ivy") as ivy, served.client() as operator:
-        operator.send(set_publishing("ivy", PublishingForm(code=True)))
+        operator.ask(set_publishing("ivy", PublishingForm(code=True)))
         code = {"source": SCRIPT, "input": {"n": "integer"}, "output": {"fields": {"twice": "integer"}}}
         form = {"name": "double", "version": 1, "shape": "filter", "code": code}
         says = {"variables": {"scale": ["one", "two"]}, "ensure": {"scale": "two"}}
@@ -238,7 +238,7 @@ def test_code_that_a_tenant_publishes_runs_at_an_open_place(served: Served) -> N
 def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served) -> None:
     """The next plan takes it, for events after those that the old one has seen; the count below goes on."""
     with served.admit("una") as una, served.client() as operator:
-        operator.send(set_publishing("una", PublishingForm(code=True)))
+        operator.ask(set_publishing("una", PublishingForm(code=True)))
 
         def publish(version: int) -> None:
             source = f"def process(event):\n    return {{'version': {version}}}\n"

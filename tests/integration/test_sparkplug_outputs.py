@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def reader_of(served: Served, tenant: str, *topics: str) -> Reader:
     """A subscriber with the credentials of a tenant."""
     with served.client() as operator:
-        given = operator.send(make_credentials(tenant))
+        given = operator.ask(make_credentials(tenant))
     entrance = Address.parse(given.url)
     return Reader(Address(host=entrance.host, port=entrance.port, user=given.user, password=given.password), *topics)
 

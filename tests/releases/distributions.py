@@ -14,7 +14,7 @@ from typing import Any
 from packaging.metadata import Metadata
 
 UV = Path(sys.executable).with_name("uv")
-_BESIDE = {"PKG-INFO", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore"}
+_BESIDE = {"PKG-INFO", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore", "packages.py"}
 """What a source distribution has besides its packages."""
 
 
@@ -117,5 +117,12 @@ def _differences(what: str, held: Iterable[str], expected: frozenset[str]) -> It
 
 
 def _package_files(folder: Path, project: Mapping[str, Any]) -> Iterator[str]:
-    for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
-        yield from tracked(folder, f"{package}/**")
+    """The files of its packages, which are in its folder, or beside it where a hook puts them into what is built."""
+    settings = project["tool"]["hatch"]["build"]
+    hook = settings.get("hooks", {}).get("custom")
+    if hook is None:
+        yield from tracked(folder, *(f"{package}/**" for package in settings["targets"]["wheel"]["only-include"]))
+        return
+    for name in tracked(folder.parent, *(f"{package}/**" for package in hook["packages"])):
+        if not any(PurePosixPath(name).is_relative_to(package) for package in hook["leaves-out"]):
+            yield name

@@ -27,6 +27,7 @@ from tests.releases.usage import use
 ROOT = Path(__file__).parents[2]
 _CHANGELOG = "CHANGELOG.md"
 _CHART = Path("deploy", "helm", "Chart.yaml")
+_CLIENT_VERSION = Path("braid_client", "version.py")
 _UNRELEASED = "## Unreleased\n"
 _NONE_YET = " Nothing has been released yet."
 
@@ -100,6 +101,8 @@ def prepare(tree: Path, version: str, day: date) -> None:
         path.write_text(re.sub(rf'"({names})==[^"]+"', rf'"\1=={version}"', text), encoding="utf-8")
     chart = tree / _CHART
     chart.write_text(re.sub(r"(?m)^((?:appV|v)ersion:).*$", rf'\1 "{version}"', _read(chart)), encoding="utf-8")
+    client = tree / _CLIENT_VERSION
+    client.write_text(re.sub(r"(?m)^(CLIENT_VERSION =).*$", rf'\1 "{version}"', _read(client)), encoding="utf-8")
     dated = _read(tree / _CHANGELOG).replace(_NONE_YET, "", 1)
     dated = dated.replace(_UNRELEASED, f"{_UNRELEASED}\n## {version} - {day.isoformat()}\n", 1)
     (tree / _CHANGELOG).write_text(dated, encoding="utf-8")

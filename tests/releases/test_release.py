@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.releases.distributions import Distribution, declared, faults
+from braid_client.version import CLIENT_VERSION
+from tests.releases.distributions import Distribution, declared, faults, project_files
 from tests.releases.release import ROOT, NotReleased, check, prepare, release, unreleased
 
 PROJECT = """\
@@ -31,7 +32,7 @@ dependencies = [{dependencies}]
 include = ["/{package}"]
 
 [tool.hatch.build.targets.wheel]
-packages = ["{package}"]
+only-include = ["{package}"]
 """
 CHANGELOG = """\
 # Changelog
@@ -60,6 +61,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "LICENSE").write_text("As you like.\n")
     (top / "deploy" / "helm").mkdir(parents=True)
     (top / "deploy" / "helm" / "Chart.yaml").write_text('apiVersion: v2\nversion: 0.1.0\nappVersion: "0.1.0"\n')
+    (top / "braid_client").mkdir()
+    (top / "braid_client" / "version.py").write_text('CLIENT_VERSION = "0.1.0"\n')
     (top / "CHANGELOG.md").write_text(CHANGELOG)
     (top / ".gitignore").write_text("dist/\n")
     (top / "requirements.lock").write_text("")
@@ -84,17 +87,27 @@ def test_every_distribution_of_the_repository_is_declared() -> None:
     assert "braid" in braid.commands
     assert {"manager/console/index.html", "manager/store/migrations/env.py"} <= braid.files
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    assert ["/CHANGELOG.md", *(f"/{each}" for each in targets["wheel"]["packages"])] == targets["sdist"]["include"]
+    assert ["/CHANGELOG.md", *(f"/{each}" for each in targets["wheel"]["only-include"])] == targets["sdist"]["include"]
+
+
+def test_all_distributions_have_one_version_and_no_file_twice() -> None:
+    """They are released together, and installed into one place."""
+    projects = {path: tomllib.loads(path.read_text())["project"] for path in project_files(ROOT)}
+    assert {CLIENT_VERSION} == {project["version"] for project in projects.values()}
+    assert f"braid-client=={CLIENT_VERSION}" in projects[ROOT / "pyproject.toml"]["dependencies"]
+    files = [name for each in declared(ROOT) for name in each.files]
+    assert len(files) == len(set(files))
 
 
 def test_a_version_is_set_and_the_changelog_dated(repository: Path) -> None:
-    """Everywhere: of each distribution, of what one needs of another, of the chart, and above what is new."""
+    """Everywhere: of each distribution, what one needs of another, chart and client, and above what is new."""
     prepare(repository, "0.2.0", date(2026, 12, 1))
     projects = [tomllib.loads((repository / each / "pyproject.toml").read_text())["project"] for each in (".", "first")]
     assert ["0.2.0", "0.2.0"] == [project["version"] for project in projects]
     assert ["yarn==0.2.0"] == projects[0]["dependencies"]
     chart = (repository / "deploy" / "helm" / "Chart.yaml").read_text()
     assert 'apiVersion: v2\nversion: "0.2.0"\nappVersion: "0.2.0"\n' == chart
+    assert 'CLIENT_VERSION = "0.2.0"\n' == (repository / "braid_client" / "version.py").read_text()
     changelog = (repository / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 0.2.0 - 2026-12-01\n\n- It does something.\n" in changelog
     assert "Versions follow a rule.\n" in changelog
