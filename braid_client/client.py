@@ -160,6 +160,7 @@ class _Methods:
     make_key = _Sends(requests.make_key)
     keys = _Lists(requests.keys)
     revoke_key = _Sends(requests.revoke_key)
+    make_console_link = _Sends(requests.make_console_link)
     put_secret = _Sends(requests.put_secret)
     secrets = _Lists(requests.secrets)
     remove_secret = _Sends(requests.remove_secret)

@@ -46,6 +46,7 @@ from braid_client.answers.series import HistoryAnswer, HistoryRange
 from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
+    ConsoleLink,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -503,6 +504,11 @@ def make_key(form: KeyForm) -> Request[NewKeyAnswer]:
 def keys() -> Request[Page[KeyAnswer]]:
     """The caller's API keys; all of them for an operator."""
     return page_of(Page[KeyAnswer], "keys")
+
+
+def make_console_link() -> Request[ConsoleLink]:
+    """A link that signs in to the console as the caller, once and within a minute."""
+    return request("POST", ConsoleLink, "session", "link")
 
 
 def revoke_key(key: str) -> Request[KeyAnswer]:

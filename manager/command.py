@@ -75,6 +75,7 @@ _PANELS = {
         "bill": "manager.savings.commands:bill",
     },
     "Administration": {
+        "open": "manager.tenants.commands:open_console",
         "tenants": "manager.tenants.commands:tenants_app",
         "keys": "manager.tenants.commands:keys_app",
     },
@@ -85,6 +86,7 @@ _PANELS = {
         "restore": "manager.process.commands:restore",
         "downgrade": "manager.process.commands:downgrade",
         "doctor": "manager.process.commands:doctor",
+        "init": "manager.process.first_folder:init",
         "check": "manager.documents.commands:check",
         "schema": "manager.documents.commands:schema",
         "version": "manager.documents.commands:show_version",

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from braid_client.answers.base import Answer, Form, TenantName
 
@@ -152,9 +152,24 @@ class BrokerCredentials(BrokerLogin):
 
 
 class SessionForm(Form):
-    """The API key to sign in with."""
+    """The API key to sign in with, or the token of a link."""
 
-    key: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(repr=False)
+    key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(None, repr=False)
+    link: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(None, repr=False)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.key is None) == (self.link is None):
+            raise ValueError("give either a key or the token of a link")
+        return self
+
+
+class ConsoleLink(Answer):
+    """A link that signs in to the console, once."""
+
+    path: str = Field(repr=False)
+    """Its path below the service's URL; the token is in the fragment, which browsers send to nobody."""
+    until: datetime
 
 
 class SessionAnswer(Answer):

@@ -1,7 +1,10 @@
 """The commands about tenants, API keys and secrets: `braid tenants`, `braid keys`, `braid secrets`."""
 
 import functools
+import html
+import os
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -24,6 +27,7 @@ from manager.cli import (
     table,
     with_options,
 )
+from manager.settings import data_folder
 
 tenants_app = group(
     help="List tenants, admit them, set their quotas and what they may publish, make broker credentials."
@@ -139,6 +143,39 @@ def credentials(client: Client, name: Name) -> Shown:
             table("may", "topic", rows=topics, empty="no topics yet"),
         ),
     )
+
+
+@client_command
+def open_console(
+    client: Client,
+    *,
+    only_print: Annotated[bool, typer.Option("--print", help="Only print the link.")] = False,
+) -> Shown:
+    """Open the console in a browser, signed in by a link that works once, within a minute."""
+    answer = client.make_console_link()
+    link = f"{client.url}{answer.path}"
+    if not only_print and _shown_in_browser(link):
+        text = f"the console at {client.url} opens in your browser; if it does not, say: braid open --print"
+    else:
+        text = link
+    return Shown(data={"url": link, "until": answer.until.isoformat()}, text=text)
+
+
+def _shown_in_browser(link: str) -> bool:
+    """Whether a browser with a screen of its own shows the link, which is no argument of it: others could see that."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    if type(browser) is webbrowser.GenericBrowser:
+        # One for terminals, in which the console does not work.
+        return False
+    page = data_folder(os.environ) / "open.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.unlink(missing_ok=True)
+    page.touch(mode=0o600)
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">', encoding="utf-8")
+    return browser.open(page.as_uri())
 
 
 keys_app = group(help="List, make and revoke API keys.")

@@ -12,6 +12,7 @@ from braid_client.answers.base import Page, SecretName
 from braid_client.answers.tenants import (
     BrokerCredentials,
     BrokerLogin,
+    ConsoleLink,
     KeyAnswer,
     KeyForm,
     NewKeyAnswer,
@@ -43,6 +44,7 @@ from manager.rest.dependencies import (
     token_in,
 )
 from manager.rest.openapi import documented
+from manager.use_case import moment
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 
@@ -133,11 +135,19 @@ def begin_session(
     response: Response,
     sent: Annotated[SessionForm, Depends(open_form(SessionForm))],
 ) -> SessionAnswer:
-    """Sign in to the console: trade an API key for a cookie that is valid for eight hours."""
-    caller = let_in(request, partial(service.administration.caller, sent.key))
+    """Sign in to the console: trade an API key, or a link, for a cookie that is valid for eight hours."""
+    by_link = partial(service.sessions.follow, sent.link or "")
+    caller = let_in(request, by_link if sent.key is None else partial(service.administration.caller, sent.key))
     token, caller = service.sessions.begin(caller, SESSION_LIFE)
     keep_token(request, response, token)
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
+
+
+@sessions_router.post("/session/link", **documented(status=201, only_looks=True))
+def make_console_link(service: TheService, caller: TheCaller) -> ConsoleLink:
+    """Make a link that signs in to the console as the caller, once and within a minute."""
+    token, until = service.sessions.link(caller)
+    return ConsoleLink(path=f"/#link={token}", until=moment(until))
 
 
 @sessions_router.get("/session", **documented())

@@ -96,6 +96,8 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+LINK_SECONDS = 60.0
+"""The seconds for which a link signs in."""
 MOST_SESSIONS = 100
 """Sessions of one key; with one more, the oldest ends."""
 _KEYS, _TENANTS = table_of(KeyRow).c, table_of(TenantRow).c
@@ -135,6 +137,26 @@ class Sessions(Base):
             session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
         return token, self.caller(token)
 
+    def link(self, caller: Caller) -> tuple[str, float]:
+        """A token that lets a caller with an API key sign in once, kept as a hash; and until when."""
+        if not caller.key:
+            raise Unauthenticated("a link stands for an API key; send one")
+        token, until = secrets.token_urlsafe(_SECRET_BYTES), time.time() + LINK_SECONDS
+        with self._store.write() as session:
+            session.add(SessionRow(hash=_hash_link(token), key=caller.key, until=until))
+        return token, until
+
+    def follow(self, token: str) -> Caller:
+        """Whose a link is, which is used up then; `Unauthenticated` where it was used before, or is over."""
+        asked = {"hash": _hash_link(token), "now": time.time()}
+        with self._store.write() as session:
+            row = session.execute(_SESSION, asked).one_or_none()
+            used = session.execute(delete(SessionRow).where(col(SessionRow.hash) == asked["hash"]))
+        # Of two that follow it at the same time, one deletes it.
+        if row is None or getattr(used, "rowcount") != 1:  # noqa: B009 - a type of what is deleted does not have it
+            raise Unauthenticated("the link was used before, or is older than a minute; make another one")
+        return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
+
     def caller(self, token: str) -> Caller:
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key is not valid any more."""
         with self._store.read() as session:
@@ -153,6 +175,11 @@ class Sessions(Base):
         """Have a token let nobody in any more."""
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.hash) == hash_secret(token)))
+
+
+def _hash_link(token: str) -> str:
+    """The hash that is kept of a link's token; no cookie has it, so the link lets nobody in but by signing in."""
+    return f"link:{hash_secret(token)}"
 
 
 _KEY = (

@@ -219,6 +219,7 @@ KEY_ANSWER = {
     "expires": None,
     "used": None,
 }
+CONSOLE_LINK = {"path": "/#link=hush", "until": AT}
 CREDENTIALS = {
     "url": "mqtt://broker:1883",
     "user": "school",

@@ -90,7 +90,7 @@ def _without_ids(path: str) -> str:
     # No id has one of these names.
     below = (
         found[2]
-        if found[2] in {"/replay", "/savings", "/bills", "/bundle", "/preview", "/propose"}
+        if found[2] in {"/replay", "/savings", "/bills", "/bundle", "/preview", "/propose", "/link"}
         else "/x"
         if found[2]
         else ""

@@ -35,6 +35,7 @@ from dags.vocabulary import ModuleShape
 from manager.rest import examples
 from tests.braid_client.samples import (
     BILL,
+    CONSOLE_LINK,
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
@@ -225,6 +226,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("broker_login", ("school",), "GET", "/v1/tenants/school/credentials", None, LOGIN),
     ("make_key", (KeyForm(note="x"),), "POST", "/v1/keys", {"note": "x"}, KEY_ANSWER | {"key": "hush"}),
     ("revoke_key", ("k1",), "DELETE", "/v1/keys/k1", None, KEY_ANSWER),
+    ("make_console_link", (), "POST", "/v1/session/link", None, CONSOLE_LINK),
     ("put_secret", ("a/b", SecretForm(secret="hush")), "PUT", "/v1/secrets/a%2Fb", {"secret": "hush"}, SECRET),  # noqa: S106 - an example
     ("remove_secret", ("lake",), "DELETE", "/v1/secrets/lake", None, SECRET),
     ("replay_dead_letter", (3,), "POST", "/v1/dead-letters/3/replay", None, {"dead_letters": 1, "events": 2}),

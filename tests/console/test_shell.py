@@ -122,6 +122,19 @@ def test_signing_in_opens_the_requested_page(console_service: ConsoleService, pa
     assert (True, "Strict", False) == (cookie["httpOnly"], cookie["sameSite"], console_service.keys[who] in str(cookie))
 
 
+@pytest.mark.parametrize("who", ["ann", "bob"])
+def test_a_link_signs_in_once(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
+    """As the one who made it, and without its token in the address; the second who follows it is asked for a key."""
+    sessions, administration = console_service.service.sessions, console_service.service.administration
+    token, _ = sessions.link(administration.caller(console_service.keys[who]))
+    page = page_for(None, f"#link={token}")
+    expect(page.locator("#who")).to_have_text(who)
+    assert page.url.endswith("#/")
+    other = page_for(None, f"#link={token}")
+    expect(other.get_by_role("alert").filter(has_text="the link was used before")).to_be_visible()
+    expect(other.get_by_label("API key")).to_be_focused()
+
+
 def test_a_wrong_key_is_reported_and_can_be_corrected(console_service: ConsoleService, page_for: PageFor) -> None:
     """The reason is shown, and the field has the focus again."""
     page = page_for(None)

@@ -19,6 +19,7 @@ from manager.outputs import commands as output_commands
 from manager.rest import examples
 from tests.braid_client.samples import (
     AT,
+    CONSOLE_LINK,
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
@@ -531,6 +532,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/tenants/school/credentials"],
         CREDENTIALS,
         ["password hush (shown only this once)", "city/raw"],
+    ),
+    (
+        "open --print",
+        [ok(CONSOLE_LINK)],
+        ["POST /v1/session/link"],
+        {"url": "http://braid.example/#link=hush", "until": "2026-01-02T03:04:05+00:00"},
+        ["http://braid.example/#link=hush"],
     ),
     ("keys list", [page(KEY_ANSWER)], ["GET /v1/keys?limit=100"], [KEY_ANSWER], ["k1", "school"]),
     (

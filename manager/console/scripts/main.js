@@ -51,6 +51,17 @@ document.querySelector(".skip").addEventListener("click", skipped);
 begin();
 
 async function begin() {
+  const [, link] = /^#link=(.+)$/.exec(location.hash) ?? [];
+  if (link) {
+    // Out of the history, although it signs in only once.
+    history.replaceState(null, "", "#/");
+    try {
+      await api.post("/v1/session", { link });
+    } catch (error) {
+      await show(SIGN_IN, { refused: error });
+      return;
+    }
+  }
   for (;;) {
     try {
       session = await api.get("/v1/session");

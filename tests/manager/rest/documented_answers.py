@@ -124,6 +124,7 @@ ROUTES: dict[str, Route] = {
             "unexpected": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="broken"),
         },
     ),
+    "make_console_link": Route(well=_ask("ann", "/v1/session/link"), only_looks=True),
     "session": Route(well=_ask("ann", "/v1/session")),
     "end_session": Route(well=_ask("ann", "/v1/session"), only_looks=True),
     "submit": Route(

@@ -347,6 +347,33 @@ def test_over_tls_the_cookie_is_sent_over_tls_alone(served_town: tuple[Town, str
         assert status == httpx.get(f"{served_town[1]}/v1/session", headers=tls | headers, trust_env=False).status_code
 
 
+def test_a_link_opens_one_session_of_its_tenant(served_town: tuple[Town, str], browser: httpx.Client) -> None:
+    """It is kept as a hash only; it is no cookie, is used up by the first who follows it, and ends with its minute."""
+    made, url = served_town
+
+    def link(who: str) -> str:
+        answer = httpx.post(
+            f"{url}/v1/session/link", headers={"Authorization": f"Bearer {made.keys[who]}"}, trust_env=False
+        )
+        return str(answer.json()["path"]).removeprefix("/#link=")
+
+    token = link("ann")
+    for cookie in (token, f"link:{token}"):
+        headers = {"Cookie": f"{COOKIE}={cookie}"}
+        assert 401 == httpx.get(f"{url}/v1/session", headers=headers, trust_env=False).status_code
+    answer = browser.post("/v1/session", json={"link": token})
+    assert (201, "ann", True) == (answer.status_code, answer.json()["tenant"], COOKIE in browser.cookies)
+    assert "ann" == browser.get("/v1/session").json()["tenant"]
+    with made.tools.store.read() as session:
+        assert token not in repr(session.execute(text("SELECT * FROM console_session")).all())
+    assert "unauthenticated" == code(browser.post("/v1/session", json={"link": token}))
+    late = link("bob")
+    with made.tools.store.write() as session:
+        session.execute(text("UPDATE console_session SET until = :past"), {"past": time.time() - 1})
+    assert "unauthenticated" == code(browser.post("/v1/session", json={"link": late}))
+    assert "invalid-request" == code(browser.post("/v1/session", json={"link": late, "key": made.keys["ann"]}))
+
+
 @pytest.mark.parametrize("key", ["", "x", "braid_00112233aabbccdd_" + "s" * 43])
 def test_what_is_no_key_opens_no_session(browser: httpx.Client, key: str) -> None:
     """No cookie is set for it."""

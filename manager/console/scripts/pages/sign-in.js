@@ -5,7 +5,7 @@ import { element, field, problem, replace } from "../dom.js";
 
 export const title = "Sign in";
 
-export async function show(main, { signal, signedIn }) {
+export async function show(main, { parameters, signal, signedIn }) {
   const key = element("input", {
     type: "password", name: "key", autocomplete: "off", autocapitalize: "off", spellcheck: "false", required: true,
   });
@@ -36,5 +36,8 @@ export async function show(main, { signal, signedIn }) {
       wrong,
       button,
       element("p", { class: "faint" }, "The key is exchanged for a session of eight hours; the browser does not store it.")));
+  if (parameters.refused) {
+    replace(wrong, problem(parameters.refused));
+  }
   key.focus();
 }
