@@ -71,6 +71,11 @@ def _once(idempotency_key: str | None) -> dict[str, str]:
     return {IDEMPOTENCY_HEADER: idempotency_key or token_urlsafe()}
 
 
+def _matching(tag: str | None) -> dict[str, str]:
+    """The header by which the service does a request only for the document with a tag."""
+    return {} if tag is None else {"If-Match": f'"{tag}"'}
+
+
 def _begin(start: Start) -> Start | None:
     """The start, if the service would not choose it by itself."""
     return None if start is Start.LATEST else start
@@ -140,14 +145,18 @@ def task_events(dataflow: str, task: str) -> Request[TaskEvents]:
     return get(TaskEvents, "dataflows", dataflow, "tasks", task, "events")
 
 
-def replace(dataflow: str, document: Document) -> Request[SubmitAnswer]:
-    """Replace a dataflow's document by an edited one, as one change."""
-    return request("PUT", SubmitAnswer, "dataflows", dataflow, body=document)
+def replace(dataflow: str, document: Document, *, if_match: str | None = None) -> Request[SubmitAnswer]:
+    """Replace a dataflow's document by an edited one, as one change.
+
+    With the tag of the document that was edited, it is refused if the dataflow has another one by now; the errors of
+    the refusal say what differs.
+    """
+    return request("PUT", SubmitAnswer, "dataflows", dataflow, body=document, headers=_matching(if_match))
 
 
-def remove(dataflow: str, how: Stop = Stop.NOW) -> Request[DataflowAnswer]:
-    """Remove a dataflow."""
-    return request("DELETE", DataflowAnswer, "dataflows", dataflow, stop=how)
+def remove(dataflow: str, how: Stop = Stop.NOW, *, if_match: str | None = None) -> Request[DataflowAnswer]:
+    """Remove a dataflow; with a tag only if it still has that document."""
+    return request("DELETE", DataflowAnswer, "dataflows", dataflow, headers=_matching(if_match), stop=how)
 
 
 def preview_removal(dataflow: str) -> Request[RemovalAnswer]:
@@ -174,13 +183,20 @@ def dataflows(
 
 
 def reconfigure(
-    dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False, idempotency_key: str | None = None
+    dataflow: str,
+    form: ReconfigurationForm,
+    *,
+    dry_run: bool = False,
+    idempotency_key: str | None = None,
+    if_match: str | None = None,
 ) -> Request[ReconfigurationAnswer]:
     """Change tasks of a dataflow while they run, with their states, once even if sent again; or preview that.
 
-    If others are in its way its state is `waiting`, and it begins by itself.
+    If others are in its way its state is `waiting`, and it begins by itself. With a tag it is done only if the dataflow
+    still has that document.
     """
-    path, headers = ("dataflows", dataflow, "reconfigurations"), _once(idempotency_key)
+    path = ("dataflows", dataflow, "reconfigurations")
+    headers = _once(idempotency_key) | _matching(if_match)
     return request("POST", ReconfigurationAnswer, *path, body=form, headers=headers, dry_run=dry_run or None)
 
 

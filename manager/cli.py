@@ -230,6 +230,7 @@ _REFUSALS = {
     403: ExitCode.NOT_ALLOWED,
     404: ExitCode.NOT_FOUND,
     409: ExitCode.CONFLICT,
+    412: ExitCode.CONFLICT,
     429: ExitCode.LATER,
     503: ExitCode.LATER,
 }

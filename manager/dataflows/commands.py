@@ -81,11 +81,24 @@ def submit(  # noqa: PLR0913 - each is an option
 
 
 @client_command
-def replace(
-    client: Client, dataflow: Id, file: File, *, wait: UntilItRuns = False, quiet: Quiet = False
+def replace(  # noqa: PLR0913 - each is an option
+    client: Client,
+    dataflow: Id,
+    file: File,
+    *,
+    if_match: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TAG",
+            help="Only if its document still has this tag, as `braid show` says; else show what others have changed.",
+        ),
+    ] = None,
+    wait: UntilItRuns = False,
+    quiet: Quiet = False,
 ) -> Iterator[Shown]:
     """Replace a dataflow's document by an edited one; their common tasks keep running."""
-    yield from _begun(client, client.replace(dataflow, read_file(file)), wait=wait, quiet=quiet)
+    answer = client.replace(dataflow, read_file(file), if_match=if_match)
+    yield from _begun(client, answer, wait=wait, quiet=quiet)
 
 
 @client_command
@@ -145,7 +158,14 @@ def show(
         return Shown(data=measured, text=_figures(measured))
     answer = client.dataflow(dataflow)
     return Shown(
-        data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs), *_given_up(answer))
+        data=answer,
+        text=lines(
+            _heading(answer),
+            f"its document has the tag {answer.tag}",
+            _tasks(answer.tasks),
+            _outputs(answer.outputs),
+            *_given_up(answer),
+        ),
     )
 
 

@@ -28,7 +28,7 @@ DATAFLOW = {
 }
 REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
-SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED], "plan": None}
+SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED], "plan": None, "tag": "1a"}
 DETAIL = DATAFLOW | {
     "tasks": [REUSED, STARTED],
     "document": {"name": "Schools"},
@@ -36,6 +36,7 @@ DETAIL = DATAFLOW | {
     "dynamic": None,
     "given_up": [],
     "unplanned": "",
+    "tag": "1a",
 }
 RECONFIGURATION = {
     "id": "7",

@@ -395,6 +395,42 @@ def test_a_running_dataflow_is_replaced(console_service: ConsoleService, page_fo
     assert (2, 7) == (shown.revision, shown.document["tasks"][2]["config"]["window"])
 
 
+def test_the_second_of_two_editors_sees_what_the_first_has_changed(
+    console_service: ConsoleService, page_for: PageFor
+) -> None:
+    """It may take that, and undo brings its own back, or overwrite it; nothing is overwritten unseen."""
+    raw = json.dumps(README | {"name": "of two"}).encode()
+    made = console_service.service.dataflows.submit(ann(console_service), raw).id
+    first, second = (opened(page_for, console_service.keys["ann"], f"#/compose/{made}") for _ in range(2))
+    for page, window in ((first, "17"), (second, "19")):
+        expect(page.get_by_text("4 of 4 tasks run already")).to_be_visible()
+        task(page, "average").click()
+        page.get_by_label("window", exact=True).fill(window)
+        expect(page.get_by_text("2 of 4 tasks run already")).to_be_visible()
+        page.get_by_role("button", name="Replace", exact=True).click()
+    expect(first.get_by_role("link", name="of two")).to_be_visible()
+    conflict = second.get_by_role("alert").filter(has_text="Changed meanwhile")
+    expect(conflict).to_contain_text("task average has 17 as its config.window, and had 5")
+    conflict.get_by_role("button", name="Take theirs").click()
+    expect(second.get_by_label("window", exact=True)).to_have_value("17")
+    expect(second.get_by_text("4 of 4 tasks run already")).to_be_visible()
+    second.get_by_role("button", name="Undo").click()
+    expect(second.get_by_label("window", exact=True)).to_have_value("19")
+    expect(second.get_by_text("2 of 4 tasks run already")).to_be_visible()
+    # The first goes on, by the document that it has submitted.
+    first.get_by_label("window", exact=True).fill("18")
+    expect(first.get_by_text("2 of 4 tasks run already")).to_be_visible()
+    first.get_by_role("button", name="Replace", exact=True).click()
+    expect(first.get_by_role("status").filter(has_text="Submitted revision 3.")).to_be_attached()
+    second.get_by_role("button", name="Change while it runs").click()
+    expect(conflict).to_contain_text("task average has 18 as its config.window, and had 17")
+    second.get_by_role("button", name="Replace", exact=True).click()
+    conflict.get_by_role("button", name="Overwrite theirs").click()
+    expect(second.get_by_role("link", name="of two")).to_be_visible()
+    shown = console_service.service.dataflows.get(ann(console_service), made)
+    assert (4, 19) == (shown.revision, shown.document["tasks"][2]["config"]["window"])
+
+
 def test_what_the_canvas_does_not_draw_stays_as_it_is_written(composer: Page) -> None:
     """Policies, points and large numbers among them, down to the last space."""
     page = composer

@@ -130,6 +130,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     ),
     ("submit x.json --tenant a", [ok(SUBMITTED)], ["POST /v1/dataflows?tenant=a"], SUBMITTED, ["d1"]),
     ("replace d1 x.json", [ok(SUBMITTED)], ["PUT /v1/dataflows/d1"], SUBMITTED, ["since 2026-01-02 03:04:05"]),
+    ("replace d1 x.json --if-match 1a", [ok(SUBMITTED)], ["PUT /v1/dataflows/d1"], SUBMITTED, ["d1"]),
     ("remove d1", [ok(DATAFLOW)], ["DELETE /v1/dataflows/d1?stop=now"], DATAFLOW, ["d1 is running"]),
     (
         "remove d1 --dry-run",

@@ -15,7 +15,7 @@ export const RECOVERED = "braid:recovered";
 
 /** A refusal of the service: problem+json as an error. */
 export class Problem extends Error {
-  constructor(status, body = {}) {
+  constructor(status, body = {}, tag = null) {
     super(body.detail || body.title || `The service answered ${status}.`);
     this.name = "Problem";
     this.status = status;
@@ -24,6 +24,8 @@ export class Problem extends Error {
     this.detail = body.detail ?? this.message;
     this.errors = body.errors ?? [];
     this.remedy = this.errors[0]?.remedy ?? "";
+    // Of the document that is there, where a change was made for another one.
+    this.tag = tag?.replaceAll('"', "") ?? null;
   }
 
   /** A later attempt may succeed. */
@@ -98,7 +100,7 @@ async function open(method, path, body, { query, headers = {}, signal } = {}) {
   if (response.ok) {
     return response;
   }
-  const problem = new Problem(response.status, await bodyOf(response));
+  const problem = new Problem(response.status, await bodyOf(response), response.headers.get("ETag"));
   if (problem.status === 401 && !(path === "/v1/session" && method === "POST")) {
     announce(SIGNED_OUT);
   } else if (problem.status === 503) {

@@ -3,12 +3,19 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from sqlmodel import col, select
+from typer.testing import CliRunner
 
+from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.client import Client
+from braid_client.errors import Refused
+from manager.command import app
+from manager.exit_codes import ExitCode
 from manager.kernel.dataflow_rows import MOST_REPLACED
 from manager.rest import examples
 from manager.store.tables import ReplacedDocumentRow
@@ -119,6 +126,37 @@ def test_a_reconfiguration_changes_the_document_as_a_replacement_does(ann: httpx
         answer.status_code,
         [error["message"] for error in answer.json()["errors"]],
     )
+
+
+def test_the_client_and_the_command_line_change_what_they_have_seen(living: Town, tmp_path: Path) -> None:
+    """With its tag; a refusal says what differs, and on the command line it is a conflict."""
+    edited = tmp_path / "edited.json"
+    edited.write_text(json.dumps(_with_max(60.0)))
+    with serving(living.app) as url, Client(url, living.keys["ann"]) as client:
+        made = client.submit(OWN)
+        seen = client.dataflow(made.id)
+        assert made.tag == seen.tag != client.replace(made.id, _with_max(50.5), if_match=seen.tag).tag
+        patch = ReconfigurationForm(tasks={"plausible": {"config": {"max": 60.0}}})
+        for change in (
+            lambda: client.replace(made.id, OWN, if_match=seen.tag),
+            lambda: client.remove(made.id, if_match=seen.tag),
+            lambda: client.reconfigure(made.id, patch, if_match=seen.tag),
+        ):
+            with pytest.raises(Refused) as refused:
+                change()
+            assert (412, "changed") == (refused.value.status, refused.value.code)
+            assert ["task plausible has 50.5 as its config.max, and had 43.1"] == [
+                error.message for error in refused.value.errors
+            ]
+        told = {"BRAID_URL": url, "BRAID_KEY": living.keys["ann"]}
+        words = ["replace", made.id, str(edited), "--if-match"]
+        late = CliRunner().invoke(app, [*words, seen.tag], env=told)
+        assert ExitCode.CONFLICT == late.exit_code
+        assert "task plausible has 50.5 as its config.max, and had 43.1" in late.stderr
+        shown = CliRunner().invoke(app, ["show", made.id], env=told).stdout
+        tag = client.dataflow(made.id).tag
+        assert f"its document has the tag {tag}" in shown
+        assert ExitCode.WELL == CliRunner().invoke(app, [*words, tag], env=told).exit_code
 
 
 def test_a_tag_stands_for_what_a_document_says(ann: httpx.Client) -> None:

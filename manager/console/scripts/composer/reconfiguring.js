@@ -2,6 +2,7 @@
 
 import { api } from "../api.js";
 import { element, named, problem, replace } from "../dom.js";
+import { CHANGED } from "./conflict.js";
 import { isChangeable } from "../pages/dataflow/reconfiguration.js";
 import { scopeOf, showPreview } from "../pages/dataflow/reconfiguration/preview.js";
 
@@ -10,10 +11,11 @@ const REPLACEABLE = "What cannot change while it runs can be replaced; tasks bel
 /**
  * The change of a dataflow, with what it would do to each task.
  * @param {object} about the `dataflow` as it was opened, its `path` in REST, the `known` task types by name, `text()` for
- *   the document as it is, `signal` and `say(text)`
+ *   the document as it is, `headers()` for the document that it was made of, `changed(error, again)` to be called if
+ *   there is another one by now, `signal` and `say(text)`
  * @returns {{button, node, reset}} `reset()` takes back what was previewed
  */
-export function reconfiguring({ dataflow, path, known, text, signal, say }) {
+export function reconfiguring({ dataflow, path, known, text, headers, changed, signal, say }) {
   const route = `${path}/reconfigurations`;
   const [result, wrong] = [element("div", {}), element("div", {})];
   const button = element("button", { class: "button", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
@@ -22,7 +24,7 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
     return tried(async function ask() {
       const body = { document: JSON.parse(text()) };
       const asked = text();
-      const answer = await api.post(route, body, { query: { dry_run: true }, signal });
+      const answer = await api.post(route, body, { query: { dry_run: true }, headers: headers(), signal });
       if (asked !== text()) {
         return;
       }
@@ -33,7 +35,7 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
 
   function apply(body, key) {
     return tried(async function begin() {
-      const begun = await api.post(route, body, { headers: { "Idempotency-Key": key }, signal });
+      const begun = await api.post(route, body, { headers: { ...headers(), "Idempotency-Key": key }, signal });
       const link = element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}?tab=changes` }, named(dataflow.name));
       replace(result, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${begun.id} has begun.`)));
       say(`Reconfiguration ${begun.id} has begun.`);
@@ -46,7 +48,10 @@ export function reconfiguring({ dataflow, path, known, text, signal, say }) {
     try {
       await act();
     } catch (error) {
-      if (!signal.aborted && error.status !== 401) {
+      if (error.status === CHANGED) {
+        reset();
+        changed(error, preview);
+      } else if (!signal.aborted && error.status !== 401) {
         // What was previewed stays, to be applied again if the answer was lost.
         replace(wrong, problem(error), error.status < 500 ? element("p", {}, REPLACEABLE) : null);
       }

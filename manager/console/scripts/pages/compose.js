@@ -4,6 +4,7 @@ import { api, newKey, Problem, Unreachable } from "../api.js";
 import { bar } from "../composer/bar.js";
 import { composerCanvas } from "../composer/canvas.js";
 import { listenToClipboard } from "../composer/clipboard.js";
+import { CHANGED, conflictOf, matching } from "../composer/conflict.js";
 import { composition } from "../composer/composition.js";
 import { begun, EMPTY } from "../composer/document.js";
 import { draftKeeper, draftsOf } from "../composer/drafts.js";
@@ -44,7 +45,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const changing = replaced === null || !isPlain(replaced) ? null
-    : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, signal, say });
+    : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, headers: () => matching(replaced), changed, signal, say });
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
   let last = composing.text;
@@ -180,13 +181,24 @@ export async function show(main, { parameters, session, signal, say }) {
     return tried(async function send() {
       const answer = path === null
         ? await api.post("/v1/dataflows", sent, { query: top.query, headers: { "Idempotency-Key": key }, signal })
-        : await api.put(path, sent, { signal });
+        : await api.put(path, sent, { headers: matching(replaced), signal });
+      Object.assign(replaced ?? {}, { tag: answer.tag });
       replace(places.result, doneOf(answer));
       say(path === null ? "Submitted." : `Submitted revision ${answer.revision}.`);
       explained = { ...explained, key: newKey() };
       keeper.end(sent);
       places.result.querySelector("a").focus();
     });
+  }
+
+  /** Show what others have changed since the dataflow was opened; `again` does what was refused. */
+  function changed(error, again) {
+    replace(places.alert, conflictOf(error, {
+      take: () => tried(async function take() {
+        composing.edit(textOf(Object.assign(replaced, await api.get(path, { signal }))));
+      }),
+      overwrite: () => again(Object.assign(replaced, { tag: error.tag })),
+    }));
   }
 
   async function tried(act) {
@@ -196,6 +208,9 @@ export async function show(main, { parameters, session, signal, say }) {
     } catch (error) {
       if (signal.aborted || error.status === 401) {
         return;
+      }
+      if (error.status === CHANGED) {
+        return changed(error, submit);
       }
       // If it may have been done, it can be sent again with the same key.
       submitting.disabled = !(error instanceof Unreachable || (error instanceof Problem && (error.isTransient || error.status >= 500)));
