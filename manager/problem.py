@@ -241,6 +241,13 @@ class DatabaseAway(Trouble, status=503, code="database-away", title="The databas
         )
 
 
+class ProviderAway(Trouble, status=503, code="provider-away", title="The provider is away"):
+    """The provider of OpenID Connect does not answer, and the token or sign-in cannot be checked without it.
+
+    API keys let in meanwhile. The detail tells operators what is wrong.
+    """
+
+
 TROUBLES: tuple[type[Trouble], ...] = tuple(
     sorted(
         {*Trouble.__subclasses__(), *Invalid.__subclasses__()} - {Invalid}, key=lambda kind: (kind.status, kind.code)

@@ -10,9 +10,11 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +28,8 @@ from pydantic import (
     ValidationInfo,
 )
 
+from braid_client.answers.base import TENANT_NAME
+from braid_client.answers.tenants import Role
 from dags.json_text import describe_error
 from dags.problems import listed, suggestion
 
@@ -47,7 +51,7 @@ class Autoscale(StrEnum):
 FILE = "braid.toml"
 SETTINGS_PREFIX = "BRAID_"
 NAMED_BY = f"{SETTINGS_PREFIX}SETTINGS"
-SECRET_SETTINGS = frozenset({"broker", "database", "key"})
+SECRET_SETTINGS = frozenset({"broker", "database", "key", "oidc_secret"})
 """The settings that are never shown, and have no flag."""
 KEY_FILE = "key"
 """In the root: the first operator's API key, for its owner only."""
@@ -97,6 +101,53 @@ def _service(value: str) -> str:
     if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", value):
         raise ValueError("the service's URL is http://host:port or https://host:port, without a user")
     return value.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRole:
+    """What the people of a group may do; for operators the tenant is None."""
+
+    role: Role
+    tenant: str | None = None
+
+
+_GROUP_ROLE = re.compile(rf"(operator)|(tenant|read-only) ({TENANT_NAME.strip('^$')})")
+
+
+def _groups(given: Any) -> Any:
+    """The roles of groups, by group, from a table or from `group=role, group=role`."""
+    if isinstance(given, str):
+        given = dict(row.strip().partition("=")[::2] for row in given.split(","))
+    if not isinstance(given, dict):
+        raise ValueError("the roles of groups are a table")  # noqa: TRY004 - as pydantic wants it
+    roles: dict[str, GroupRole] = {}
+    for group, role in given.items():
+        if isinstance(role, GroupRole):
+            roles[group] = role
+        elif (parts := _GROUP_ROLE.fullmatch(str(role))) is not None:
+            roles[group] = GroupRole(Role(parts[1] or parts[2]), parts[3])
+        else:
+            raise ValueError(f"the role of group {group!r} is none; it is operator, tenant NAME, or read-only NAME")
+    return roles
+
+
+def _whole_provider(value: dict[str, GroupRole], info: ValidationInfo) -> dict[str, GroupRole]:
+    if info.data.get("oidc_issuer") and not (info.data.get("oidc_client") and value):
+        raise ValueError(
+            "oidc_issuer goes with oidc_client and oidc_groups; say who Braid is there, and whom to let in"
+        )
+    return value
+
+
+def _issuer(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE)
+    except ValueError:
+        is_safe = False
+    if not is_safe or "?" in value or "#" in value:
+        raise ValueError("the issuer is an address that begins with https://, as its tokens have it")
+    return value
 
 
 class _Kept(BaseModel):
@@ -192,6 +243,24 @@ class Settings(_Kept):
     )
     lineage: str | None = Field(
         None, min_length=1, description="The URL or the file that gets events of OpenLineage. Default: none."
+    )
+
+    oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = Field(
+        None, description="The provider of OpenID Connect, as its tokens name it. Default: API keys alone let in."
+    )
+    oidc_client: str | None = Field(None, min_length=1, description="The name by which the provider knows Braid.")
+    oidc_secret: Annotated[SecretStr, Field(min_length=1)] | None = None
+    """The secret that Braid proves this name with; none for a public client."""
+    oidc_audience: str | None = Field(
+        None, min_length=1, description="The audience of bearer tokens. Default: the name of Braid there."
+    )
+    oidc_groups_claim: str = Field(
+        "groups", min_length=1, description="The claim of tokens with a person's groups. Default: groups."
+    )
+    oidc_groups: Annotated[dict[str, GroupRole], BeforeValidator(_groups), AfterValidator(_whole_provider)] = Field(
+        default_factory=dict,
+        validate_default=True,
+        description="The roles of groups, as GROUP=operator, GROUP=tenant NAME or GROUP=read-only NAME, with commas.",
     )
 
     @property
@@ -310,7 +379,7 @@ def _wrong(problem: Any, given: Mapping[str, Any], environment: Mapping[str, Any
     elif name in environment:
         place = f"{SETTINGS_PREFIX}{name.upper()}"
     else:
-        place = f"{path}, {name}"
+        place = f"{path}, {name}" if path else name
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}; correct it there"
     _, message, remedy = describe_error(problem, ())

@@ -34,6 +34,7 @@ from manager.observations.looks import TaskLooks
 from manager.observations.reports import Observations
 from manager.outputs.readers import OutputWatcher
 from manager.problem import Forbidden, NotFound, invalid
+from manager.provider import Person, Provider
 from manager.sources.events import EventSender
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
@@ -86,6 +87,8 @@ class Tools:
     admission: Admission = field(default_factory=Admission)
     adaptations: AdaptationBoard = field(default_factory=AdaptationBoard)
     trials: TrialProcesses = field(default_factory=TrialProcesses)
+    provider: Provider | None = None
+    """Who says whom people are, besides API keys."""
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0
@@ -115,15 +118,24 @@ class Caller:
     """The caller of a use case; made by `Administration.caller` or `Sessions.caller`."""
 
     key: str
-    """The id of the key."""
+    """The id of the key; empty for a person."""
     role: Role
     tenant: str | None
+    name: str = ""
+    """The note on the key, or what people call the person."""
+    person: Person | None = None
+    """Whom the provider knows, where it is no key that asks."""
     until: datetime | None = None
     """When its session ends; None where it came with the key itself."""
     requests_per_minute: int | None = None
     """How often its tenant may ask; None without bound."""
     is_service: bool = False
     """Whether it is the service itself, which acts as an operator would."""
+
+    @property
+    def id(self) -> str:
+        """Return the id of its key, or the subject of the person."""
+        return self.key if self.person is None else self.person.subject
 
     @property
     def who(self) -> str:

@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 T = TypeVar("T")
 
-TenantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+TENANT_NAME = "^[a-z0-9][a-z0-9-]{0,62}$"
+TenantName = Annotated[str, StringConstraints(pattern=TENANT_NAME)]
 """Part of topics and of the names of the broker's users, so it has no character that is special in either."""
 SourceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 """Documents refer to it, and spools are named after it."""

@@ -179,7 +179,30 @@ class SessionAnswer(Answer):
     tenant: str | None = None
     """None for an operator."""
     until: datetime | None = None
-    """The end of the session; None for a caller with an API key."""
+    """The end of the session; None for a caller without one."""
+    name: str = ""
+    """The name of the person at the provider; empty for an API key."""
+
+
+class SignInOffer(Answer):
+    """How the console lets people sign in besides with an API key."""
+
+    provider: str | None
+    """The host of the provider; None if there is none."""
+
+
+class SignInBegun(Answer):
+    """A sign-in with the provider that has begun."""
+
+    url: str
+    """Where the browser goes next."""
+
+
+class SignInForm(Form):
+    """What the provider sent a browser back with."""
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=3_000)] = Field(repr=False)
+    state: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class SessionEnded(Answer):

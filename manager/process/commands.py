@@ -46,8 +46,8 @@ _LogAsJson = Annotated[
 
 
 def _option(name: str, setting: FieldInfo) -> tuple[Any, None]:
-    # Tags are given by an option that may be repeated.
-    kind: Any = list[str] if name == "tag" else setting.annotation
+    # Tags are given by an option that may be repeated, and a table as a line.
+    kind: Any = {"tag": list[str], "oidc_groups": str}.get(name, setting.annotation)
     return Annotated[kind | None, typer.Option(help=setting.description)], None
 
 

@@ -40,6 +40,7 @@ from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
 from manager.process.drive import Drive, lineage_of, looks_of, supply_of, watches_of
 from manager.process.keeper import KeeperDown
+from manager.provider import provider_of
 from manager.rest.app import CannotServe, Server, make_app
 from manager.savings.meter import Meter
 from manager.service import service_of
@@ -145,6 +146,7 @@ class Manager:
             outputs=self._drive.outputs,
             sender=self._drive.sender,
             jobs_root=root,
+            provider=provider_of(settings),
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
         adapter = Adapter(tools, DomainEventLine(beside.connect))

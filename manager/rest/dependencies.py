@@ -41,6 +41,7 @@ from manager.problem import (
     Forbidden,
     ForeignPage,
     InvalidRequest,
+    ProviderAway,
     TooLarge,
     TooManyRequests,
     Unauthenticated,
@@ -55,26 +56,31 @@ T = TypeVar("T")
 COOKIE = "braid-session"
 SESSION_LIFE = 8 * 60 * 60
 """The seconds that a session lasts."""
+SIGN_IN_COOKIE = "braid-sign-in"
+SIGN_IN_LIFE = 10 * 60
+"""The seconds that a sign-in with the provider may take."""
 CONSOLE_HEADER = "X-Braid-Console"
 _READING = frozenset({"GET", "HEAD"})
 
 
-def token_in(request: Request) -> str | None:
-    """The session token of a request, if it has one."""
-    name, _ = _cookie(request)
-    return request.cookies.get(name) or None
+def token_in(request: Request, name: str = COOKIE) -> str | None:
+    """The session token of a request, or another that a cookie holds, if it has one."""
+    whole, _ = _cookie(request, name)
+    return request.cookies.get(whole) or None
 
 
-def keep_token(request: Request, response: Response, token: str) -> None:
+def keep_token(
+    request: Request, response: Response, token: str, name: str = COOKIE, seconds: int = SESSION_LIFE
+) -> None:
     """Set the cookie, so that no script can read it and no other site can use it."""
-    name, secure = _cookie(request)
-    response.set_cookie(name, token, max_age=SESSION_LIFE, path="/", secure=secure, httponly=True, samesite="strict")
+    whole, secure = _cookie(request, name)
+    response.set_cookie(whole, token, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
 
 
-def forget_token(request: Request, response: Response) -> None:
+def forget_token(request: Request, response: Response, name: str = COOKIE) -> None:
     """Delete the cookie."""
-    name, secure = _cookie(request)
-    response.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")
+    whole, secure = _cookie(request, name)
+    response.delete_cookie(whole, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 def refuse_foreign_change(request: Request) -> None:
@@ -106,11 +112,11 @@ def _host(origin: str) -> str:
         return ""
 
 
-def _cookie(request: Request) -> tuple[str, bool]:
-    """The name of the cookie, and whether it is for TLS alone."""
+def _cookie(request: Request, name: str) -> tuple[str, bool]:
+    """The whole name of a cookie, and whether it is for TLS alone."""
     secure = request.url.scheme == "https"
     # With this prefix browsers accept the cookie only from this host, over TLS.
-    return f"__Host-{COOKIE}" if secure else COOKIE, secure
+    return f"__Host-{name}" if secure else name, secure
 
 
 RATE_SECONDS = 60.0
@@ -165,7 +171,11 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"
 _Cursor = Annotated[str, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Key = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 
-_bearer = HTTPBearer(scheme_name="API key", description="An API key, `braid_<id>_<secret>`.", auto_error=False)
+_bearer = HTTPBearer(
+    scheme_name="API key",
+    description="An API key, `braid_<id>_<secret>`, or a token of the provider of OpenID Connect.",
+    auto_error=False,
+)
 _session = APIKeyCookie(
     name=COOKIE,
     scheme_name="Session",
@@ -238,10 +248,10 @@ async def _still_let_in(look_up: _CallerLookup) -> Callable[[], bool]:
     def is_let_in() -> bool:
         try:
             look_up()
-        except Unauthenticated:
+        except (Unauthenticated, Forbidden):
             return False
-        except DatabaseAway:
-            # Nobody knows until the database is back.
+        except (DatabaseAway, ProviderAway):
+            # Nobody knows until the database, or the provider, is back.
             pass
         return True
 
@@ -396,7 +406,7 @@ def in_turn(read: Callable[..., Awaitable[Any]]) -> Any:
     async def turn(request: Request, caller: TheCaller, sent: Annotated[Any, Depends(read)]) -> AsyncIterator[Any]:
         turns: DocumentTurns = request.app.state.turns
         # Only once the body is there, so that nobody waits for a slow connection.
-        async with turns.turn(caller.tenant or caller.key):
+        async with turns.turn(caller.tenant or caller.id):
             yield sent
 
     return Depends(turn, scope="function")

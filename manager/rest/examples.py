@@ -24,6 +24,7 @@ from manager.problem import (
     MethodNotAllowed,
     NotFound,
     NotTaken,
+    ProviderAway,
     QuotaExceeded,
     StateNotReady,
     TooLarge,
@@ -79,5 +80,6 @@ TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
         NotTaken(),
         DatabaseAway(),
+        ProviderAway("the provider at https://login.example does not answer: timed out", retry_after=10.0),
     )
 }

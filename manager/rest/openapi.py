@@ -18,6 +18,7 @@ from manager.problem import (
     Forbidden,
     ForeignPage,
     InvalidRequest,
+    ProviderAway,
     TooLarge,
     TooManyRequests,
     Trouble,
@@ -55,8 +56,10 @@ def headers(*names: str) -> dict[str, Any]:
 
 REQUEST_ID = headers("X-Request-Id")
 
-OF_EVERY_CALLER = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected, DatabaseAway)
-"""What every request may be answered whose key is looked up in the database."""
+_OF_EVERYBODY = (Unauthenticated, TooManyRequests, InvalidRequest, Unexpected, DatabaseAway)
+"""What every request may be answered for which something is looked up in the database."""
+OF_EVERY_CALLER = (*_OF_EVERYBODY, Forbidden, ProviderAway)
+"""What every request may be answered whose caller is looked up, by a key or a token."""
 
 
 def documented(  # noqa: PLR0913 - each is a part of what callers read
@@ -68,13 +71,14 @@ def documented(  # noqa: PLR0913 - each is a part of what callers read
     media: Mapping[str, str] = {},
     only_looks: bool = False,
     tagged: bool = False,
+    by_token: bool = True,
 ) -> dict[str, Any]:
     """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
     `later` is an answer with the status 202, where what was asked for waits. `leads_to` lists for each field of the
     answer the operations that have a parameter of the same name. `media` has an example of each form that the answer
     may have besides JSON. Callers who may change nothing may ask what `only_looks`, whatever its method. The answer
-    is `tagged` if it has the tag of a document.
+    is `tagged` if it has the tag of a document. No caller is looked up where it is not `by_token` that one is known.
     """
     well: dict[str, Any] = {"headers": headers("X-Request-Id", *(["ETag"] if tagged else []))}
     if leads_to:
@@ -85,7 +89,8 @@ def documented(  # noqa: PLR0913 - each is a part of what callers read
     if later is not None:
         waits = "It waits for others, and begins by itself"
         answers[202] = {"description": waits, "model": later, "headers": REQUEST_ID}
-    answers |= problems(*OF_EVERY_CALLER, *troubles, *(() if body is None else (TooLarge, UnsupportedMediaType)))
+    of_all = OF_EVERY_CALLER if by_token else _OF_EVERYBODY
+    answers |= problems(*of_all, *troubles, *(() if body is None else (TooLarge, UnsupportedMediaType)))
     described: dict[str, Any] = {"status_code": status, "responses": answers}
     if body is not None:
         _bodies[body.__name__] = body
@@ -182,10 +187,9 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
             _add_replay(operation["responses"])
         for parameter in operation.get("parameters", ()):
             parameter["schema"] = _without(_without_null(parameter["schema"]), "title")
-        only_looks = operation.pop(ONLY_LOOKS, False)
+        operation.pop(ONLY_LOOKS, None)
         if method != "get" and operation.get("security"):
-            for trouble in (ForeignPage,) if only_looks else (ForeignPage, Forbidden):
-                _add_refusal(operation["responses"], trouble)
+            _add_foreign_page(operation["responses"])
         _share(operation, components)
     return schema
 
@@ -241,12 +245,12 @@ def _add_replay(responses: dict[str, Any]) -> None:
             said["headers"] = said["headers"] | headers(REPLAYED_HEADER)
 
 
-def _add_refusal(responses: dict[str, Any], trouble: type[Trouble]) -> None:
-    """Document whom a change is refused: a cookie that the console did not send, and callers who may only look."""
-    (said,) = problems(trouble).values()
-    there = responses.setdefault(str(trouble.status), said)
-    if there is not said and trouble.title not in there["description"]:
-        there["description"] += f", or: {trouble.title}"
+def _add_foreign_page(responses: dict[str, Any]) -> None:
+    """Document that a cookie changes something only if the console sent it."""
+    (said,) = problems(ForeignPage).values()
+    there = responses.setdefault(str(ForeignPage.status), said)
+    if there is not said:
+        there["description"] += f", or: {ForeignPage.title}"
         there["content"][PROBLEM_MEDIA_TYPE]["examples"] |= said["content"][PROBLEM_MEDIA_TYPE]["examples"]
 
 

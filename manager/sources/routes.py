@@ -267,7 +267,7 @@ def _verified(
 
 @webhooks_router.post(
     "/hooks/{token}",
-    **documented(Conflict, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType),
+    **documented(*(Conflict, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType), by_token=False),
     openapi_extra=_EVENTS,
 )
 def deliver(

@@ -3,6 +3,7 @@
 The console trades an API key for a cookie, so that browsers do not keep the key.
 """
 
+import secrets as randomness
 from functools import partial
 from typing import Annotated
 
@@ -23,28 +24,36 @@ from braid_client.answers.tenants import (
     SessionAnswer,
     SessionEnded,
     SessionForm,
+    SignInBegun,
+    SignInForm,
+    SignInOffer,
     TenantAnswer,
     TenantForm,
 )
-from manager.problem import Conflict, Forbidden, ForeignPage, NotFound
+from manager.problem import Conflict, Forbidden, ForeignPage, NotFound, Unauthenticated
+from manager.provider import SignIn
 from manager.rest.dependencies import (
     SESSION_LIFE,
+    SIGN_IN_COOKIE,
+    SIGN_IN_LIFE,
     ById,
     ForTenant,
     NamedTenant,
     TheCaller,
     ThePage,
     TheService,
+    counted,
     forget_token,
     form,
     keep_token,
     let_in,
+    looked_up,
     open_form,
     refuse_foreign_page,
     token_in,
 )
 from manager.rest.openapi import documented
-from manager.use_case import moment
+from manager.use_case import Caller, moment
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 
@@ -127,7 +136,7 @@ async def _own_page(request: Request) -> None:
 @sessions_router.post(
     "/session",
     dependencies=[Depends(_own_page)],
-    **documented(ForeignPage, body=SessionForm, status=201),
+    **documented(ForeignPage, body=SessionForm, status=201, by_token=False),
 )
 def begin_session(
     service: TheService,
@@ -137,10 +146,15 @@ def begin_session(
 ) -> SessionAnswer:
     """Sign in to the console: trade an API key, or a link, for a cookie that is valid for eight hours."""
     by_link = partial(service.sessions.follow, sent.link or "")
-    caller = let_in(request, by_link if sent.key is None else partial(service.administration.caller, sent.key))
+    caller = let_in(request, by_link if sent.key is None else partial(service.administration.holder, sent.key))
     token, caller = service.sessions.begin(caller, SESSION_LIFE)
     keep_token(request, response, token)
-    return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
+    return _answer(caller)
+
+
+def _answer(caller: Caller) -> SessionAnswer:
+    name = "" if caller.person is None else caller.person.name
+    return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until, name=name)
 
 
 @sessions_router.post("/session/link", **documented(status=201, only_looks=True))
@@ -153,7 +167,7 @@ def make_console_link(service: TheService, caller: TheCaller) -> ConsoleLink:
 @sessions_router.get("/session", **documented())
 def session(caller: TheCaller) -> SessionAnswer:
     """Show the caller: its role, its tenant, and the end of its session if it has one."""
-    return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
+    return _answer(caller)
 
 
 @sessions_router.delete("/session", **documented(only_looks=True))
@@ -165,6 +179,55 @@ def end_session(service: TheService, caller: TheCaller, request: Request, respon
     service.sessions.end(token)
     forget_token(request, response)
     return SessionEnded(ended=True)
+
+
+# Not part of the API: the steps of the console's page.
+sign_in_router = APIRouter(prefix="/sign-in", include_in_schema=False)
+
+
+async def _page(request: Request) -> str:
+    """The console's page, as the browser that sends the request has it."""
+    refuse_foreign_page(request)
+    if (origin := request.headers.get("origin")) is None:
+        raise ForeignPage("the request names no origin")
+    return f"{origin}/"
+
+
+_Page = Annotated[str, Depends(_page)]
+
+
+@sign_in_router.get("")
+def offer_sign_in(service: TheService) -> SignInOffer:
+    """Show with which provider people may sign in."""
+    return SignInOffer(provider=service.sessions.offered)
+
+
+@sign_in_router.post("")
+def begin_sign_in(service: TheService, page: _Page, request: Request, response: Response) -> SignInBegun:
+    """Begin to sign in with the provider."""
+    begun = SignIn.new()
+    url = service.sessions.provider.begin(begun, page)
+    keep_token(request, response, begun.text, SIGN_IN_COOKIE, SIGN_IN_LIFE)
+    return SignInBegun(url=url)
+
+
+@sign_in_router.post("/code")
+def end_sign_in(
+    service: TheService,
+    page: _Page,
+    request: Request,
+    response: Response,
+    sent: Annotated[SignInForm, Depends(open_form(SignInForm))],
+) -> SessionAnswer:
+    """Trade the code with which the provider sent the browser back for a session."""
+    begun = SignIn.parse(token_in(request, SIGN_IN_COOKIE) or "")
+    if begun is None or not randomness.compare_digest(begun.state.encode(), sent.state.encode()):
+        raise Unauthenticated("this sign-in did not begin in this browser, or too long ago; sign in again")
+    forget_token(request, response, SIGN_IN_COOKIE)
+    look_up = partial(service.sessions.sign_in, begun, sent.code, page, SESSION_LIFE)
+    token, caller = looked_up(request, look_up)
+    keep_token(request, response, token)
+    return _answer(counted(request, caller))
 
 
 secrets_router = APIRouter(prefix="/v1", tags=["secrets"])

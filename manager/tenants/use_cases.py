@@ -7,9 +7,11 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlmodel import Session, col
@@ -37,6 +39,7 @@ from manager.kernel.draft import OPERATOR
 from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated, invalid
+from manager.provider import Person, Provider, SignIn, is_token
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
 from manager.tenants.quotas import Holding, check_another, quota_use
@@ -115,26 +118,53 @@ _DELIVERED = select(_DATAFLOWS.tenant, _DATAFLOWS.outputs).where(
 )
 """How the outputs of the dataflows that run are delivered, where that is set, with the tenant of each."""
 _SESSION = (
-    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant, _KEYS.expires, _TENANTS.requests_per_minute)
-    .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
+    select(*_SESSIONS, _KEYS.role, _KEYS.tenant, _KEYS.note, _KEYS.expires, _TENANTS.requests_per_minute)
+    .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id, isouter=True)
     .outerjoin(table_of(TenantRow), _KEYS.tenant == _TENANTS.name)
-    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), *_valid())
+    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"))
+    .where(or_(_SESSIONS.key == "", _KEYS.id.is_not(None)), *_valid())
 )
-"""Asked for at every request by a cookie, with the key, so that a session ends with it."""
+"""Asked for at every request by a cookie, with the key if it is of one, so that a session ends with it."""
+_RATE = select(_TENANTS.requests_per_minute).where(_TENANTS.name == bindparam("name"))
+
+
+def _known_to(tools: Tools, person: Person) -> Caller:
+    """The caller that a person is by the settings; `Forbidden` where they let nobody of the person's groups in."""
+    if (provider := tools.provider) is None:
+        raise Unauthenticated("this service asks no provider who people are any more; send an API key")
+    granted, most = provider.granted(person), None
+    if granted.tenant is not None:
+        with tools.store.read() as session:
+            most = session.scalar(_RATE, {"name": granted.tenant})
+        if most is None:
+            raise Forbidden(
+                f"{person.name} is of the tenant {granted.tenant!r}, which is not admitted; ask an operator to admit it"
+            )
+    return Caller(
+        key="",
+        role=granted.role,
+        tenant=granted.tenant,
+        name=person.name,
+        person=person,
+        requests_per_minute=most,
+    )
 
 
 class Sessions(Base):
     """Sessions of the console."""
 
     def begin(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
-        """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""
+        """A token that stands for a caller for so long, which is kept as a hash; and the caller with it."""
         token, now = secrets.token_urlsafe(_SECRET_BYTES), time.time()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
-            of_key = select(col(SessionRow.hash)).where(col(SessionRow.key) == caller.key)
-            older = of_key.order_by(col(SessionRow.until).desc()).offset(MOST_SESSIONS - 1)
+            row = SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds)
+            if (person := caller.person) is not None:
+                row.subject, row.name, row.groups = person.subject, person.name, list(person.groups)
+            own = select(col(SessionRow.hash)).where(_SESSIONS.key == row.key, _SESSIONS.subject == row.subject)
+            older = own.order_by(col(SessionRow.until).desc()).offset(MOST_SESSIONS - 1)
             session.execute(delete(SessionRow).where(col(SessionRow.hash).in_(session.scalars(older).all())))
-            session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
+            session.add(row)
         return token, self.caller(token)
 
     def link(self, caller: Caller) -> tuple[str, float]:
@@ -161,15 +191,49 @@ class Sessions(Base):
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key is not valid any more."""
         with self._store.read() as session:
             row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
+        if row is not None and row.key == "":
+            person = Person(subject=row.subject, name=row.name, groups=tuple(row.groups or ()))
+            try:
+                return replace(_known_to(self._tools, person), until=moment(row.until))
+            except Forbidden as error:
+                raise Unauthenticated(error.detail) from None
         if row is None:
             raise Unauthenticated("the session is over, or its API key is not valid any more; sign in again")
         return Caller(
             key=row.key,
             role=Role(row.role),
             tenant=row.tenant,
+            name=row.note,
             until=moment(row.until if row.expires is None else min(row.until, row.expires)),
             requests_per_minute=row.requests_per_minute,
         )
+
+    @property
+    def provider(self) -> Provider:
+        """The provider to sign in with."""
+        if (provider := self._tools.provider) is None:
+            raise NotFound("sign-in", "with a provider")
+        return provider
+
+    @property
+    def offered(self) -> str | None:
+        """The host of the provider to sign in with, if there is one."""
+        return None if self._tools.provider is None else urlsplit(self._tools.provider.issuer).netloc
+
+    def sign_in(self, sign_in: SignIn, code: str, page: str, seconds: float) -> tuple[str, Caller]:
+        """A session of the person who has signed in with the provider.
+
+        The person's other sessions get the groups of now, and end where none of them is named any more.
+        """
+        person = self.provider.signed_in(sign_in, code, page)
+        with self._store.write() as session:
+            own = (_SESSIONS.key == "", _SESSIONS.subject == person.subject)
+            if person.groups:
+                renewed = update(table_of(SessionRow)).where(*own)
+                session.execute(renewed.values(groups=list(person.groups), name=person.name))
+            else:
+                session.execute(delete(SessionRow).where(*own))
+        return self.begin(_known_to(self._tools, person), seconds)
 
     def end(self, token: str) -> None:
         """Have a token let nobody in any more."""
@@ -183,7 +247,7 @@ def _hash_link(token: str) -> str:
 
 
 _KEY = (
-    select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked, _KEYS.expires, _TENANTS.requests_per_minute)
+    select(*_KEYS, _TENANTS.requests_per_minute)
     .join_from(table_of(KeyRow), table_of(TenantRow), _KEYS.tenant == _TENANTS.name, isouter=True)
     .where(_KEYS.id == bindparam("id"))
 )
@@ -203,8 +267,14 @@ class Administration(Base):
         self._uses: dict[str, float] = {}
         """When keys were last used that the database does not know of yet."""
 
-    def caller(self, key: str) -> Caller:
-        """The caller with an API key; `Unauthenticated` where it is none, revoked or expired."""
+    def caller(self, sent: str) -> Caller:
+        """The caller with an API key, or with a token of the provider; `Unauthenticated` where it lets nobody in."""
+        if self._tools.provider is not None and is_token(sent):
+            return _known_to(self._tools, self._tools.provider.bearer(sent))
+        return self.holder(sent)
+
+    def holder(self, key: str) -> Caller:
+        """The caller with an API key; `Unauthenticated` where it lets nobody in."""
         if (parsed := parse_key(key)) is None:
             raise Unauthenticated
         with self._store.read() as session:
@@ -215,7 +285,13 @@ class Administration(Base):
         if row.expires is not None and row.expires <= now:
             raise Unauthenticated(f"the API key {row.id} expired on {moment(row.expires):%Y-%m-%d}; send another one")
         self._uses[row.id] = now
-        return Caller(key=row.id, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
+        return Caller(
+            key=row.id,
+            role=Role(row.role),
+            tenant=row.tenant,
+            name=row.note,
+            requests_per_minute=row.requests_per_minute,
+        )
 
     def keep_uses(self) -> None:
         """Write down when keys were last used; not part of each request, which would wait for it."""

@@ -36,6 +36,7 @@ from tests.manager.rest.town import Town, town
 PATIENCE = 10_000.0
 """The milliseconds that a test waits for an expectation."""
 _OF_THE_API = "Failed to load resource"
+_OF_PROGRAMS = ("/v1/", "/sign-in")
 _LOOP: list[asyncio.AbstractEventLoop] = []
 """The browser's event loop. While it counts as running, no other loop could run in its thread."""
 
@@ -81,8 +82,9 @@ class ConsoleService:
 class _Watch:
     """Records what a page must not do: errors, warnings, requests to other hosts."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, others: frozenset[str]) -> None:
         self.host = host
+        self.others = others
         self.wrong: list[str] = []
 
     def over(self, page: Page) -> None:
@@ -95,13 +97,15 @@ class _Watch:
         if message.type not in {"error", "warning"}:
             return
         # The browser logs each answer that is not a success, and each request that a test makes fail.
-        if message.text.startswith(_OF_THE_API) and urlsplit(message.location["url"]).path.startswith("/v1/"):
+        if urlsplit(message.location["url"]).netloc in self.others:
+            return
+        if message.text.startswith(_OF_THE_API) and urlsplit(message.location["url"]).path.startswith(_OF_PROGRAMS):
             return
         self.wrong.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _asked(self, request: Request) -> None:
         where = urlsplit(request.url)
-        if where.netloc != self.host and where.scheme not in {"data", "blob"}:
+        if where.netloc not in {self.host, *self.others} and where.scheme not in {"data", "blob"}:
             self.wrong.append(f"asked elsewhere: {request.url}")
 
     def _answered(self, response: Response) -> None:
@@ -173,8 +177,8 @@ def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[Page
 
 
 @contextmanager
-def pages_of(browser: Browser, url: str) -> Iterator[PageFor]:
-    """Open pages of a console; the test fails if one has an error, or sends a request to another host."""
+def pages_of(browser: Browser, url: str, *others: str) -> Iterator[PageFor]:
+    """Open pages of a console; the test fails if one has an error, or sends a request to another host than `others`."""
     (loop,) = _LOOP
     _set_running_loop(loop)
     contexts: list[BrowserContext] = []
@@ -189,7 +193,7 @@ def pages_of(browser: Browser, url: str) -> Iterator[PageFor]:
             answer = context.request.post("/v1/session", data={"key": key})
             assert answer.ok, answer.text()
         page = context.new_page()
-        watch = _Watch(urlsplit(url).netloc)
+        watch = _Watch(urlsplit(url).netloc, frozenset(others))
         watch.over(page)
         watches.append(watch)
         page.goto(f"/{at}")

@@ -4,6 +4,8 @@ const JSON_HEADERS = { "Content-Type": "application/json" };
 // Requests that change something carry this header, which a page of another site cannot send.
 export const CHANGE_HEADERS = { "X-Braid-Console": "1" };
 const MOST_OF_A_PAGE = 500;
+/** Where a refusal does not end the session, because there is none yet. */
+const SIGNING_IN = ["/v1/session", "/sign-in/code"];
 
 /**
  * The events on `window` when the session ends, and when a resource becomes unreachable and reachable again. The detail
@@ -101,7 +103,7 @@ async function open(method, path, body, { query, headers = {}, signal } = {}) {
     return response;
   }
   const problem = new Problem(response.status, await bodyOf(response), response.headers.get("ETag"));
-  if (problem.status === 401 && !(path === "/v1/session" && method === "POST")) {
+  if (problem.status === 401 && !(method === "POST" && SIGNING_IN.includes(path))) {
     announce(SIGNED_OUT);
   } else if (problem.status === 503) {
     announce(TROUBLE, { path, text: `${problem.title}: ${problem.detail}.` });

@@ -30,7 +30,8 @@ export function showNavigation(routes, current, session, signOut) {
       element("span", { class: "group", "aria-hidden": "true" }, group), element("div", {}, links));
   }));
   replace(account,
-    element("span", { id: "who" }, isOperator ? "operator" : named(session.tenant), session.kind === "read-only" ? ", looks only" : null),
+    element("span", { id: "who" }, isOperator ? "operator" : named(session.tenant),
+      session.kind === "read-only" ? ", looks only" : null, session.name ? [": ", named(session.name)] : null),
     element("button", { class: "button small", type: "button", on: { click: signOut } }, "Sign out"));
 }
 

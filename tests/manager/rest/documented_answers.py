@@ -40,7 +40,8 @@ class Ask:
     last: bool = False
     """Whether it is sent after everything else."""
     when: str = "well"
-    """In which state the service is asked: `well`, `waiting` for the lead, `away` from its database, or `broken`."""
+    """In which state the service is asked: `well`, `waiting` for the lead, `away` from its database, `keyless` without
+    keys of its provider, or `broken`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -702,6 +703,8 @@ def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
             yield "forbidden", replace(well, who="reader")
         elif well.who == "ann":
             yield WELL, replace(well, who="reader")
+        yield "forbidden", replace(well, who="outsider")
+        yield "provider-away", replace(well, who="outsider", when="keyless")
         yield "database-away", replace(well, when="away")
         yield "unexpected", replace(well, when="broken")
     if well.body is not None:

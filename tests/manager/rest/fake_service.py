@@ -211,7 +211,10 @@ class _FakeAdministration(Administration):
     def __init__(self, fake: FakeService) -> None:
         self._fake = fake
 
-    def caller(self, key: str) -> Caller:
+    def caller(self, sent: str) -> Caller:
+        return self.holder(sent)
+
+    def holder(self, key: str) -> Caller:
         parsed = parse_key(key)
         if parsed is None or not matches(parsed[1], self._fake.hashes.get(parsed[0], "")):
             raise Unauthenticated

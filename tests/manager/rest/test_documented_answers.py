@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from sqlalchemy import text
 
 from manager.rest.dependencies import COOKIE
 from manager.rest.openapi import resolved
+from manager.service import service_of
 from tests.manager.rest.documented_answers import KEYS_OF, ROUTES, WELL, Ask, asked
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
+from tests.oidc_providers import provider_at, strict_provider
 
 Answer = tuple[str, int, str]
 """An operation, a status, and the code of the problem if it is one."""
-SITUATIONS = ("waiting", "away", "well", "broken")
+SITUATIONS = ("waiting", "away", "keyless", "well", "broken")
 """In this order: what comes after `waiting` and `away` shows that the service goes on by itself."""
 
 
@@ -29,7 +32,13 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
     folder.mkdir()
     # What is broken on purpose is logged with its traceback.
     logging.getLogger("manager.rest.problems").setLevel(logging.CRITICAL)
-    with town(folder) as made, serving(made.app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with (
+        strict_provider() as strict,
+        town(folder, provider=provider_at(strict.issuer)) as made,
+        serving(made.app) as url,
+        httpx.Client(base_url=url, trust_env=False, timeout=30.0) as client,
+    ):
+        made.keys["outsider"] = strict.token(groups=[])
         schema = made.app.openapi()
         methods = _methods(schema)
         rows = [
@@ -104,6 +113,10 @@ def _enter(town: Town, folder: Path, situation: str) -> None:
             # As if the disk that it lies on were gone: connections are made anew, and find nothing.
             town.tools.store.close()
             folder.rename(folder.with_name("gone"))
+        case "keyless":
+            # The keys of its provider were never fetched, and nobody answers there.
+            provider = provider_at("http://127.0.0.1:1")
+            town.app.state.service = service_of(replace(town.tools, provider=provider))
         case "broken":
             with town.tools.store.write() as session:
                 session.execute(text("DROP TABLE api_key"))
@@ -116,6 +129,8 @@ def _leave(town: Town, folder: Path, situation: str) -> None:
             town.tools.committer.lead(1)
         case "away":
             folder.with_name("gone").rename(folder)
+        case "keyless":
+            town.app.state.service = town.service
 
 
 def _methods(schema: dict[str, Any]) -> dict[str, str]:

@@ -494,7 +494,7 @@ def test_a_key_counts_before_a_cookie(served_town: tuple[Town, str], browser: ht
     signed_in(browser, made.keys["ann"])
     as_bob = {"Authorization": f"Bearer {made.keys['bob']}"}
     shown = browser.get("/v1/session", headers=as_bob).json()
-    assert {"kind": "tenant", "tenant": "bob", "until": None} == shown
+    assert {"kind": "tenant", "tenant": "bob", "until": None, "name": ""} == shown
     assert "bob" == browser.post("/v1/keys", json={}, headers=as_bob).json()["tenant"]
     assert 401 == browser.get("/v1/session", headers={"Authorization": "Bearer wrong"}).status_code
 

@@ -70,7 +70,10 @@ class Town:
     tools: Tools
     app: FastAPI
     keys: dict[str, str]
-    """The API keys of the operator and of each tenant, and one of ann's that is read-only, as `reader`."""
+    """The API keys of the operator and of each tenant, and one of ann's that is read-only, as `reader`.
+
+    Where it has a provider, a test adds the token of an `outsider`, who is in no group.
+    """
     places: dict[str, str]
     """Ids by what they stand for; requests name them in braces."""
 

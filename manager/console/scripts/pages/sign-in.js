@@ -1,11 +1,15 @@
-/** Sign-in with an API key, which is sent once and not stored. */
+/** Sign-in with the provider, if there is one, or with an API key, which is sent once and not stored. */
 
 import { api } from "../api.js";
-import { element, field, problem, replace } from "../dom.js";
+import { element, field, named, problem, replace } from "../dom.js";
+
+/** Where the page keeps what was to be shown while the browser is at the provider. */
+const PLACE = "braid:sign-in:place";
 
 export const title = "Sign in";
 
 export async function show(main, { parameters, signal, signedIn }) {
+  const came = cameBack();
   const key = element("input", {
     type: "password", name: "key", autocomplete: "off", autocapitalize: "off", spellcheck: "false", required: true,
   });
@@ -29,9 +33,35 @@ export async function show(main, { parameters, signal, signedIn }) {
     }
   }
 
+  async function begin() {
+    try {
+      const { url } = await api.post("/sign-in", undefined, { signal });
+      sessionStorage.setItem(PLACE, location.hash);
+      location.assign(url);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  async function end({ code, state }) {
+    try {
+      await signedIn(await api.post("/sign-in/code", { code, state }, { signal }));
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  function failed(error) {
+    if (!signal.aborted) {
+      replace(wrong, problem(error));
+    }
+  }
+
+  const others = element("div", {});
   replace(main,
     element("form", { class: "narrow card", on: { submit: signIn } },
       element("h1", {}, "Sign in"),
+      others,
       field("API key", key, "It begins with braid_. Operators make keys; a tenant can make more for itself."),
       wrong,
       button,
@@ -40,4 +70,27 @@ export async function show(main, { parameters, signal, signedIn }) {
     replace(wrong, problem(parameters.refused));
   }
   key.focus();
+  if (came?.code) {
+    await end(came);
+  } else if (came !== null) {
+    failed({ title: "The provider refused", detail: `It answered ${came.error}.` });
+  }
+  const { provider } = await api.get("/sign-in", { signal });
+  if (provider !== null) {
+    replace(others,
+      element("button", { class: "button first", type: "button", on: { click: begin } }, "Sign in at ", named(provider)),
+      element("p", {}, "Or with an API key:"));
+  }
+}
+
+/** What the provider sent the browser back with, which then leaves the address; null if it did not. */
+function cameBack() {
+  const query = new URLSearchParams(location.search);
+  const [state, code, error] = ["state", "code", "error"].map((name) => query.get(name));
+  if (error === null && (code === null || state === null)) {
+    return null;
+  }
+  history.replaceState(null, "", location.pathname + (sessionStorage.getItem(PLACE) || location.hash));
+  // Anybody can make an address with an error: only a word of the protocol is shown.
+  return { code, state, error: /^[a-z_]{1,60}$/.test(error ?? "") ? error : "an error" };
 }
