@@ -20,7 +20,7 @@ def texts() -> Iterator[str]:
                 case ast.Constant(value=str() as text):
                     yield text
                 case ast.JoinedStr(values=parts):
-                    yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in parts)
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
 
 
 @pytest.mark.parametrize("message", MESSAGES)
