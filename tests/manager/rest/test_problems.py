@@ -39,7 +39,7 @@ ROUTES = [
     if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name not in {"begin_session", "deliver"}
     for method in sorted(route.methods or ())
 ]
-BODILESS = ("admit", "credentials", "replay", "defragmentations", "drain", "undo", "deprecate", "vouch")
+BODILESS = ("admit", "credentials", "replay", "defragmentations", "drain", "undo", "deprecate", "vouch", "link")
 BODIES = [(method, path) for method, path in ROUTES if method in {"POST", "PUT"} and not path.endswith(BODILESS)]
 
 
