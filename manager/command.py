@@ -90,6 +90,7 @@ _PANELS = {
         "check": "manager.documents.commands:check",
         "schema": "manager.documents.commands:schema",
         "version": "manager.documents.commands:show_version",
+        "completion": "manager.completion:completion",
     },
 }
 COMMANDS = tuple(
@@ -173,7 +174,9 @@ _INSTALLED = tuple(
     Command(name=entry.name, target=entry.value, panel="On this machine")
     for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
 )
-for _command in (*COMMANDS, *_INSTALLED):
+EVERY_COMMAND = (*COMMANDS, *_INSTALLED)
+"""All commands, in the order of the help."""
+for _command in EVERY_COMMAND:
     app.command(
         _command.name,
         help=summary(_command.target),
