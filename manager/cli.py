@@ -162,18 +162,35 @@ def slashed(*values: float | None) -> str:
 
 
 def waited(seen: A, look: Callable[[A], A], waits_for: Callable[[A], str | None]) -> A:
-    """Look again until `waits_for` is None, for two minutes at most, and return what was seen last.
-
-    The text of `waits_for` goes to standard error, because programs read one answer on standard output.
-    """
-    deadline, said = time.monotonic() + WAIT_SECONDS, ""
-    while (words := waits_for(seen)) is not None and time.monotonic() < deadline:
-        if words and words != said:
-            complain(words)
-            said = words
-        time.sleep(_LOOK_EVERY)
-        seen = look(seen)
+    """Look again until `waits_for` is None, for two minutes at most, and return what was seen last."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    with progress() as say:
+        while (words := waits_for(seen)) is not None and time.monotonic() < deadline:
+            say(words)
+            time.sleep(_LOOK_EVERY)
+            seen = look(seen)
     return seen
+
+
+@contextmanager
+def progress(words: str = "") -> Iterator[Callable[[str], None]]:
+    """A function that says what is waited for: beside a spinner on a terminal, and else in a line for each change.
+
+    It is said on standard error, because programs read one answer on standard output. What is said at first is for
+    terminals alone, since it is over soon.
+    """
+    if sys.stderr.isatty():
+        with Console(stderr=True, highlight=False).status(Text(words)) as status:
+            yield lambda text: status.update(Text(text))
+        return
+    said = [""]
+
+    def say(text: str) -> None:
+        if text not in {"", said[-1]}:
+            complain(text)
+            said.append(text)
+
+    yield say
 
 
 def complain(message: str) -> None:

@@ -1,6 +1,7 @@
 """The commands about dataflows: submit, replace, remove, list, show, explain."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,7 @@ from manager.cli import (
     listing,
     moment,
     number,
+    progress,
     read_file,
     slashed,
     table,
@@ -54,7 +56,17 @@ StartOption = Annotated[
 ]
 
 
-UntilItRuns = Annotated[bool, typer.Option("--wait", help="Wait until it runs, for two minutes at most.")]
+class FirstSign(StrEnum):
+    """What can be waited for of a dataflow that starts."""
+
+    RUNNING = "running"
+    EVENT = "event"
+
+
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it runs, for two minutes at most.")]
+UntilSign = Annotated[
+    FirstSign | None, typer.Option("--until", help="Wait until it runs, or until its first event has left it.")
+]
 
 
 @client_command
@@ -67,17 +79,19 @@ def submit(  # noqa: PLR0913 - each is an option
         str | None, typer.Option(help="Your own key: a second submission with it does nothing.")
     ] = None,
     start: StartOption = Start.LATEST,
-    wait: UntilItRuns = False,
+    wait: Wait = False,
+    until: UntilSign = None,
     quiet: Quiet = False,
 ) -> Iterator[Shown]:
     """Submit a document, or several together; show what they reuse, and the topics of their outputs."""
     documents = [read_file(path) for path in file]
-    if len(documents) > 1:
-        bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
-        yield from _begun(client, *bundle.dataflows, wait=wait, quiet=quiet)
-    else:
-        answer = client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start)
-        yield from _begun(client, answer, wait=wait, quiet=quiet)
+    with progress("submitting, and planning what is open"):
+        if len(documents) > 1:
+            bundle = client.submit_together(documents, tenant=tenant, idempotency_key=idempotency_key, start=start)
+            begun = bundle.dataflows
+        else:
+            begun = (client.submit(documents[0], tenant=tenant, idempotency_key=idempotency_key, start=start),)
+    yield from _begun(client, *begun, until=until or (FirstSign.RUNNING if wait else None), quiet=quiet)
 
 
 @client_command
@@ -93,12 +107,15 @@ def replace(  # noqa: PLR0913 - each is an option
             help="Only if its document still has this tag, as `braid show` says; else show what others have changed.",
         ),
     ] = None,
-    wait: UntilItRuns = False,
+    wait: Wait = False,
+    until: UntilSign = None,
     quiet: Quiet = False,
 ) -> Iterator[Shown]:
     """Replace a dataflow's document by an edited one; their common tasks keep running."""
-    answer = client.replace(dataflow, read_file(file), if_match=if_match)
-    yield from _begun(client, answer, wait=wait, quiet=quiet)
+    document = read_file(file)
+    with progress("replacing, and planning what is open"):
+        answer = client.replace(dataflow, document, if_match=if_match)
+    yield from _begun(client, answer, until=until or (FirstSign.RUNNING if wait else None), quiet=quiet)
 
 
 @client_command
@@ -182,13 +199,22 @@ def explain(client: Client, file: Files, tenant: Tenant = None, start: StartOpti
     return Shown(data=answer, text=_explained(answer))
 
 
-def _begun(client: Client, *dataflows: SubmitAnswer, wait: bool, quiet: bool) -> Iterator[Shown]:
-    """Show dataflows that were submitted, once they run if that is waited for; the exit code says whether they do."""
-    if wait:
-        dataflows = waited(dataflows, lambda now: tuple(_up_to_date(client, one) for one in now), _starts)
+def _begun(client: Client, *dataflows: SubmitAnswer, until: FirstSign | None, quiet: bool) -> Iterator[Shown]:
+    """Show dataflows that were submitted, once they show the sign; the exit code says whether they do."""
+
+    def waits_for(now: Iterable[DataflowAnswer]) -> str | None:
+        return next((words for one in now if (words := _waits(one, until)) is not None), None)
+
+    if until is not None:
+        dataflows = waited(
+            dataflows,
+            lambda now: tuple(one if _waits(one, until) is None else _up_to_date(client, one) for one in now),
+            waits_for,
+        )
     data = dataflows[0] if len(dataflows) == 1 else BundleAnswer(dataflows=dataflows)
     yield _ids(data, dataflows) if quiet else Shown(data=data, text=lines(*map(_submitted, dataflows)))
-    if wait and any(dataflow.state is not DataflowState.RUNNING for dataflow in dataflows):
+    late = until is not None and waits_for(dataflows) is not None
+    if until is not None and (late or any(dataflow.state is not DataflowState.RUNNING for dataflow in dataflows)):
         raise typer.Exit(ExitCode.LATER)
 
 
@@ -197,17 +223,19 @@ def _ids(data: BaseModel | Sequence[BaseModel], dataflows: Iterable[DataflowAnsw
 
 
 def _up_to_date(client: Client, dataflow: SubmitAnswer) -> SubmitAnswer:
-    """A dataflow with its present state if it was starting."""
-    if dataflow.state is not DataflowState.DEPLOYING:
-        return dataflow
     now = client.dataflow(dataflow.id)
     return dataflow.model_copy(update={"state": now.state, "reason": now.reason, "outputs": now.outputs})
 
 
-def _starts(dataflows: Iterable[DataflowAnswer]) -> str | None:
-    """What the first dataflow that starts waits for; None once none does."""
-    starting = (one for one in dataflows if one.state is DataflowState.DEPLOYING)
-    return next((f"{one.id} starts: {one.reason}" for one in starting), None)
+def _waits(dataflow: DataflowAnswer, until: FirstSign | None) -> str | None:
+    """What a dataflow that starts waits for; None if it shows the sign, or will not."""
+    if dataflow.state is DataflowState.DEPLOYING:
+        return f"{dataflow.id} starts: {dataflow.reason}"
+    # How long an event took is known as soon as one has left.
+    is_awaited = until is FirstSign.EVENT and all(out.latency_seconds_p50 is None for out in dataflow.outputs)
+    if is_awaited and dataflow.state is DataflowState.RUNNING:
+        return f"{dataflow.id} runs; no event has left it yet"
+    return None
 
 
 def _drains(dataflow: DataflowAnswer) -> str | None:

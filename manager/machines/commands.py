@@ -1,6 +1,7 @@
 """The commands about machines, which carry hosts, and about the images of these: `braid machines`, `braid images`."""
 
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from manager.cli import (
     fill_form,
     group,
     listing,
+    progress,
     with_options,
 )
 from manager.exit_codes import ExitCode
@@ -88,7 +90,8 @@ def drain(
     """Have a machine give up all hosts that it carries, and take none. No event and no state is lost."""
     machine = client.drain_machine(name)
     if wait:
-        machine = _waited(client, machine)
+        with progress() as say:
+            machine = _waited(client, machine, say)
     count = counted(len(machine.hosts), "host")
     text = f"{name} drains and carries {count}" if machine.hosts else f"{name} carries no host, and may be stopped"
     return Shown(data=machine, text=text)
@@ -108,7 +111,7 @@ def forget(client: Client, name: Machine) -> Shown:
     return Shown(data=client.forget_machine(name), text=f"{name} is forgotten")
 
 
-def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
+def _waited(client: Client, machine: MachineAnswer, say: Callable[[str], None]) -> MachineAnswer:
     """The machine once it carries no host; ends the command if the hosts that are left cannot leave."""
     stuck_since: float | None = None
     while machine.hosts and machine.draining:
@@ -120,6 +123,7 @@ def _waited(client: Client, machine: MachineAnswer) -> MachineAnswer:
         elif time.monotonic() - stuck_since >= _PATIENCE:
             complain("\n".join(stays))
             raise typer.Exit(ExitCode.CONFLICT)
+        say(f"{machine.name} still carries {', '.join(host.name for host in machine.hosts)}")
         time.sleep(_LOOK_EVERY)
         machine = next((now for now in client.machines() if now.name == machine.name), machine)
     return machine

@@ -1,13 +1,18 @@
 """The command that consolidates scattered jobs: `braid defragment`."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from braid_client.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer
+from braid_client.answers.jobs import DefragmentationPreviewAnswer, FragmentationAnswer, MoveAnswer
 from braid_client.client import Client
-from manager.cli import Shown, client_command, counted, number
+from manager.cli import Shown, client_command, counted, number, waited
+from manager.exit_codes import ExitCode
+
+_OVER = "over"
+"""The phase of a move that is not under way any more; whether it took effect is among the operations."""
 
 
 @client_command
@@ -17,23 +22,37 @@ def defragment(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show how scattered the jobs are, and what it would do.")
     ] = False,
-) -> Shown:
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is over, for two minutes at most.")] = False,
+) -> Iterator[Shown]:
     """Consolidate scattered jobs, or relieve an overloaded one. No event and no state is lost.
 
     The outcome is among the operations: `braid operations`.
     """
     if dry_run:
         answer, preview = client.fragmentation(), client.preview_defragmentation()
-        return Shown(
+        yield Shown(
             data={**answer.model_dump(mode="json"), "preview": preview.model_dump(mode="json")},
             text=Text(f"{_text(answer)}\n{_previewed(preview)}"),
         )
+        return
     move = client.defragment()
+    over = waited(move, lambda _: _under_way(client, move), _phase) if wait else None
     leaves, joins = ", ".join(move.leaves), ", ".join(move.joins)
-    return Shown(
-        data=move,
-        text=Text(f"{move.id}: {counted(move.tasks, 'task')} from {leaves} to {joins}; follow it with: braid watch"),
-    )
+    so_far = "follow it with: braid watch" if over is None else f"it is {over.phase}"
+    what = f"{move.id}: {counted(move.tasks, 'task')} from {leaves} to {joins}; {so_far}"
+    yield Shown(data=over or move, text=Text(what))
+    if over is not None and over.phase != _OVER:
+        raise typer.Exit(ExitCode.LATER)
+
+
+def _under_way(client: Client, move: MoveAnswer) -> MoveAnswer:
+    """A move as it stands now."""
+    now = client.fragmentation().move
+    return now if now is not None and now.id == move.id else move.model_copy(update={"phase": _OVER})
+
+
+def _phase(move: MoveAnswer) -> str | None:
+    return None if move.phase == _OVER else f"{move.id} is {move.phase}"
 
 
 def _text(answer: FragmentationAnswer) -> str:

@@ -32,6 +32,7 @@ from manager.cli import (
     lines,
     listing,
     moment,
+    progress,
     read_file,
     read_json,
     table,
@@ -229,7 +230,8 @@ def replan(  # noqa: PLR0913 - each is an option
     """Plan a running pipeline again, with the modules that there are now, and apply the difference."""
     pipeline = None if file is None else read_json(file, "with a pipeline")
     form = fill_form(ReplanForm, pipeline=pipeline, prefer=prefer, without=without)
-    answer = client.replan(dataflow, form, dry_run=dry_run)
+    with progress("planning"):
+        answer = client.replan(dataflow, form, dry_run=dry_run)
     waited_for = answer.reconfiguration if wait and not dry_run else None
     if waited_for is not None:
         waited_for = wait_for(client, answer.dataflow, waited_for, Until.SWITCHED)

@@ -46,6 +46,12 @@ class Until(StrEnum):
     DONE = "done"
 
 
+_UNDER_WAY = {
+    ReconfigurationState.WAITING: "is about to begin",
+    ReconfigurationState.PREPARING: "has its jobs get ready",
+    ReconfigurationState.SWITCHING: "has its jobs switch",
+    ReconfigurationState.SWITCHED: "has switched; events from before may still be under way",
+}
 _NOT_YET = {Until.SWITCHED: _GOING, Until.DONE: _GOING | {ReconfigurationState.SWITCHED}}
 """The states before each moment."""
 
@@ -212,8 +218,7 @@ def wait_for(client: Client, dataflow: str, answer: ReconfigurationAnswer, until
     def waits_for(now: ReconfigurationAnswer) -> str | None:
         if now.state not in _NOT_YET[until]:
             return None
-        queued = _queued(now)
-        return f"reconfiguration {now.id} {queued}" if queued else ""
+        return f"reconfiguration {now.id} {_queued(now) or _UNDER_WAY[now.state]}"
 
     return waited(answer, lambda now: client.reconfiguration(dataflow, now.id), waits_for)
 

@@ -2,7 +2,11 @@
 
 import io
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -593,9 +597,11 @@ def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:
 def test_each_command_sends_its_request_and_shows_the_answer(  # noqa: PLR0913 - a call has these parts
     *, braid: Braid, words: str, answers: list[httpx.Response], asked: list[str], document: Any, shown: list[str]
 ) -> None:
-    """On standard output, with an empty standard error."""
+    """On standard output."""
     result = braid(*words.split(), "--wide", answers=answers)
-    assert (0, "") == (result.exit_code, result.stderr)
+    assert 0 == result.exit_code
+    # What is waited for is said there.
+    assert words.startswith(("reconfigure", "machines drain")) or not result.stderr
     assert asked == braid.requests()
     assert [text for text in shown if text not in result.stdout] == []
     assert document is not None
@@ -759,6 +765,49 @@ def test_a_command_waits_until_a_dataflow_runs(braid: Braid, words: str) -> None
     assert (ExitCode.WELL, "d1\n") == (result.exit_code, result.stdout)
     assert "d1 starts: job 1 has not run version 1 of its plan yet\n" == result.stderr
     assert ["GET /v1/dataflows/d1", "GET /v1/dataflows/d1"] == braid.requests()[1:]
+
+
+def test_a_command_waits_for_the_first_event(braid: Braid) -> None:
+    """Which says more than that the dataflow runs."""
+    Path("a.json").write_text(DOCUMENT)
+    outputs: Any = DETAIL["outputs"]
+    silent = [output | {"latency_seconds_p50": None} for output in outputs]
+    runs = DATAFLOW | {"state": "running", "reused": [], "started": [], "outputs": silent}
+    seen = [ok(DETAIL | {"outputs": silent}), ok(DETAIL)]
+    result = braid("submit", "a.json", "--until", "event", "--quiet", answers=[ok(runs), *seen])
+    assert (ExitCode.WELL, "d1\n") == (result.exit_code, result.stdout)
+    assert "d1 runs; no event has left it yet\n" == result.stderr
+    assert ["GET /v1/dataflows/d1"] * 2 == braid.requests()[1:]
+
+
+def test_a_command_waits_until_a_move_is_over(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each phase is a line; another move that begins then is none of its business."""
+    monkeypatch.setattr(cli, "_LOOK_EVERY", 0.0)
+    move, whole = examples.BODIES["MoveAnswer"], examples.BODIES["FragmentationAnswer"]
+    looks = [whole | {"move": one} for one in (move | {"phase": "switching"}, move | {"id": "another"})]
+    result = braid("defragment", "--wait", answers=[ok(move), *map(ok, looks)])
+    assert (ExitCode.WELL, True) == (result.exit_code, "it is over" in result.stdout)
+    phases = [f"{move['id']} is {phase}" for phase in (move["phase"], "switching")]
+    assert phases == result.stderr.splitlines()
+    monkeypatch.setattr(cli, "WAIT_SECONDS", 0.0)
+    assert ExitCode.LATER == braid("defragment", "--wait", answers=[ok(move)]).exit_code
+
+
+def test_a_terminal_shows_progress_in_one_place() -> None:
+    """A spinner with what is waited for, which is gone at the end; no line is left behind."""
+    program = "from manager.cli import progress\nwith progress('first') as say:\n    say('second')\nprint('end')"
+    leader, follower = pty.openpty()
+    with os.fdopen(leader, "rb", buffering=0) as terminal:
+        done = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", program],
+            stderr=follower,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TERM": "xterm"},
+            check=True,
+        )
+        os.close(follower)
+        shown = terminal.read(10_000)
+    assert (b"end\n", True, True) == (done.stdout, b"second" in shown, shown.rstrip().endswith(b"\x1b[2K"))
 
 
 def test_a_script_sees_that_a_dataflow_does_not_run(braid: Braid) -> None:
