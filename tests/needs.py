@@ -14,6 +14,7 @@ _REMEDIES = {
     "openssl": "apt-get install openssl",
     "PostgreSQL": "apt-get install postgresql",
     "chromium": "apt-get install chromium",
+    "promtool": "apt-get install prometheus",
 }
 
 
@@ -30,6 +31,14 @@ def mosquitto_passwd() -> None:
 def openssl() -> None:
     """Skip the test, or fail it, where the command openssl is not installed."""
     _needs("openssl", there=shutil.which("openssl") is not None)
+
+
+def promtool() -> str:
+    """The command that checks rules of Prometheus; skip the test, or fail it, where it is not installed."""
+    found = shutil.which("promtool")
+    _needs("promtool", there=found is not None)
+    assert found is not None
+    return found
 
 
 def postgresql() -> Path:

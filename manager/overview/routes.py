@@ -19,7 +19,7 @@ from braid_client.answers.overview import (
     OverviewAnswer,
     TaskTypeAnswer,
 )
-from manager.problem import TROUBLES, Forbidden, InvalidRequest, NotFound, StateNotReady
+from manager.problem import TROUBLES, InvalidRequest, NotFound, StateNotReady
 from manager.rest.dependencies import Text, TheCaller, ThePage, TheService
 from manager.rest.metrics import READY, RequestCounts
 from manager.rest.openapi import OF_EVERY_CALLER, REQUEST_ID, documented, problems
@@ -88,14 +88,15 @@ Collector.register(_Collected)
     response_class=PlainTextResponse,
     responses={
         200: {"content": {"text/plain": _TEXT, _OPENMETRICS: _TEXT}, "headers": REQUEST_ID},
-        **problems(*OF_EVERY_CALLER, Forbidden),
+        **problems(*OF_EVERY_CALLER, StateNotReady),
     },
 )
 def metrics(request: Request, service: TheService, caller: TheCaller) -> PlainTextResponse:
-    """Metrics for Prometheus, as text or OpenMetrics; operators only."""
+    """Metrics for Prometheus, as text or OpenMetrics: of everything for operators, of its dataflows for a tenant."""
     requests: RequestCounts = request.app.state.requests
     ready = GaugeMetricFamily(READY.name, READY.about, value=request.app.state.awaits() is None)
-    collected = _Collected((*service.metrics.collect(caller), ready, *requests.families()))
+    beside = (ready, *requests.families()) if caller.is_operator else ()
+    collected = _Collected((*service.metrics.collect(caller), *beside))
     if _OPENMETRICS in request.headers.get("accept", ""):
         text = openmetrics.generate_latest(collected)  # type: ignore[no-untyped-call]  # this module has no types
         return PlainTextResponse(text, media_type=openmetrics.CONTENT_TYPE_LATEST)

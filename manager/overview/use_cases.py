@@ -26,16 +26,27 @@ from bridge.transport.subscriptions import passed_over
 from dags import AnyTaskType
 from engine.job.lifecycle import JobState
 from engine.tasks import family_of
+from manager.dataflows.use_cases import Dataflows
 from manager.kernel.dataflow_life import CommittedDataflowLookup, find
 from manager.machines.carriages import HostStanding, standings
 from manager.observations.figures import figures_of
 from manager.observations.reports import JobSeen
-from manager.overview.metrics import CommittedSnapshot, MetricsSnapshot, SumAccumulator, families, samples, types_of
+from manager.overview.metrics import (
+    CommittedSnapshot,
+    MetricSample,
+    MetricsSnapshot,
+    SumAccumulator,
+    families,
+    samples,
+    types_of,
+)
+from manager.overview.tenant_metrics import MOST_DATAFLOW_SAMPLES, tenant_samples
 from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
+from manager.series.resolutions import read_newest
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
-from manager.use_case import Base, Caller, Paging, Tools, by_name, operators_only, paged
+from manager.use_case import Base, Caller, Paging, Tools, by_name, paged
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -170,8 +181,9 @@ class Metrics(Base):
         self._looks = threading.Lock()
 
     def collect(self, caller: Caller) -> Iterable[Family]:
-        """Everything that a manager knows but what REST counts; operators only."""
-        operators_only(caller)
+        """Everything that a manager knows but what REST counts; a tenant has metrics of its own dataflows instead."""
+        if not caller.is_operator:
+            return families(self._of_tenant(caller))
         committed = self._committed()
         plans = map(str, committed.plans) if committed is not None else ()
         jobs = {job: seen for job in plans if (seen := self._seeing.job(job)) is not None}
@@ -200,6 +212,12 @@ class Metrics(Base):
                 now=time.monotonic(),
             )
             return families(samples(known))
+
+    def _of_tenant(self, caller: Caller) -> Iterable[MetricSample]:
+        page = Dataflows(self._tools).page(caller, Paging(limit=MOST_DATAFLOW_SAMPLES))
+        with self._store.read() as session:
+            figures = read_newest(session, [dataflow.id for dataflow in page.items], time.time())
+        return tenant_samples(page.items, figures, are_all=page.next is None)
 
     def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
         # Cached, because a look at a hundred thousand tasks takes longer than everything else.

@@ -173,7 +173,37 @@ LEFT_OUT = _gauge(
 )
 
 METRICS: Sequence[Metric] = tuple(metric for metric in globals().values() if isinstance(metric, Metric))
-"""All metrics, in this order."""
+"""All metrics that operators read, in this order."""
+
+# What a tenant reads, of its own dataflows.
+DATAFLOW_STATE = _gauge("dataflow_state", "1 for the state that a dataflow is in.", "dataflow", "name", "state")
+DATAFLOW_IN = _gauge(
+    "dataflow_events_in_per_second", "Events of its sources that a dataflow took in a second.", "dataflow", "name"
+)
+DATAFLOW_OUT = _gauge(
+    "dataflow_events_out_per_second", "Events that reached a dataflow's outputs in a second.", "dataflow", "name"
+)
+DATAFLOW_DEAD = _gauge(
+    "dataflow_dead_per_second", "Events that a dataflow's tasks could not process in a second.", "dataflow", "name"
+)
+DATAFLOW_WAITING = _gauge("dataflow_waiting_events", "Events that wait for a dataflow.", "dataflow", "name")
+DATAFLOW_LATENCY = _gauge(
+    "dataflow_latency_seconds",
+    "Ages in seconds of events at a dataflow's slowest output.",
+    "dataflow",
+    "name",
+    "quantile",
+)
+DATAFLOW_CORES = _gauge("dataflow_cores", "A dataflow's share of the cores.", "dataflow", "name")
+DATAFLOW_ALONE = _gauge(
+    "dataflow_alone_cores", "Cores that a dataflow would likely have taken without sharing.", "dataflow", "name"
+)
+DATAFLOWS_LEFT_OUT = _gauge("dataflows_left_out", "1 if there are more dataflows than have samples, else 0.")
+
+TENANT_METRICS: Sequence[Metric] = tuple(
+    metric for metric in globals().values() if isinstance(metric, Metric) and metric not in METRICS
+)
+"""All metrics that tenants read, in this order."""
 
 
 _BOUNDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)

@@ -5,7 +5,7 @@ writes. A longer step is made of shorter ones once it is over, in the database, 
 one ended. A step that nothing is known of has no row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from itertools import pairwise
@@ -22,6 +22,8 @@ SERIES_STEPS = (15, 300, 3_600)
 FINEST = SERIES_STEPS[0]
 MOST_SERIES_STEPS = 500
 """The steps that each resolution keeps, and the most that are answered."""
+_NEWEST = 4
+"""Finest steps after which figures are not of now."""
 _TABLE = table_of(SeriesRow)
 _ROWS = _TABLE.c
 _NAMES = tuple(field.name for field in fields(SeriesFigures))
@@ -131,6 +133,14 @@ def read_steps(session: Session, dataflow: str, wanted: Window) -> list[SeriesFi
         )
         known |= _figures_by_time(session, fine)
     return [known.get(at) for at in wanted.steps]
+
+
+def read_newest(session: Session, dataflows: Collection[str], now: float) -> dict[str, SeriesFigures]:
+    """Return the figures of each of some dataflows in its newest finest step, unless that is over for long."""
+    steps = range(int(now) // FINEST * FINEST - _NEWEST * FINEST, int(now) + 1, FINEST)
+    columns = select(_ROWS.dataflow, *map(_ROWS.__getitem__, _NAMES)).where(_ROWS.step == FINEST, _ROWS.at.in_(steps))
+    rows = session.execute(columns.where(_ROWS.dataflow.in_(dataflows)).order_by(_ROWS.at))
+    return {dataflow: SeriesFigures(**dict(zip(_NAMES, values, strict=True))) for dataflow, *values in rows}
 
 
 def _figures_by_time(session: Session, wanted: "Select[*tuple[Any, ...]]") -> dict[int, SeriesFigures]:

@@ -23,7 +23,7 @@ from dags.task_type import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
 from engine.tasks.compute import OUTPUT
 from manager.overview import metrics
-from manager.rest.metrics import METRICS
+from manager.rest.metrics import METRICS, TENANT_METRICS
 from merge.placement.strategies import STRATEGIES
 from tests.catalogue import SOURCES, TYPES, NoConfig
 from tests.documentation import rest_reference, task_library
@@ -128,17 +128,19 @@ def test_every_step_of_the_builder_is_described(heading: str, kind: type) -> Non
 
 def test_every_metric_is_described_as_it_is() -> None:
     """Each has its row, in the order of the table in the code, with its kind, its labels and its help."""
-    described = [tuple(row) for row in page("docs/operating.md").table("The metrics").rows[1:]]
-    assert [
-        (f"`{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.about) for each in METRICS
-    ] == described
+    for heading, metrics_there in (("The metrics", METRICS), ("Metrics of a tenant", TENANT_METRICS)):
+        described = [tuple(row) for row in page("docs/operating.md").table(heading).rows[1:]]
+        assert [
+            (f"`{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.about)
+            for each in metrics_there
+        ] == described
 
 
 def test_metrics_that_are_named_elsewhere_on_their_page_are_there() -> None:
     """Every metric in the text is one of the table, and the bound is the one that is held."""
     shown = page("docs/operating.md")
     named = {word.partition("{")[0] for code in shown.code for word in code.replace("(", " ").replace(")", " ").split()}
-    assert {each for each in named if each.startswith("braid_")} <= {each.name for each in METRICS}
+    assert {each for each in named if each.startswith("braid_")} <= {each.name for each in (*METRICS, *TENANT_METRICS)}
     assert {200} == {metrics.MOST_JOB_SAMPLES, metrics.MOST_INSTANCE_SAMPLES, metrics.MOST_STREAM_SAMPLES}
     assert "to 200 each" in shown.path.read_text(encoding="utf-8")
 

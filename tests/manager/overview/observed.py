@@ -1,5 +1,6 @@
 """A service in which everything is observed that a manager can observe: hosts, jobs, counters and costs."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,8 +25,11 @@ from manager.observations.reports import (
     Measured,
     StreamMeasured,
 )
+from manager.series.figures import SeriesFigures
+from manager.series.resolutions import FINEST, write_step
 from merge import JobId, Rescale
 from ring.fleet import HostReport, MachineSeen
+from tests.manager.rest.real_service import NAME
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -137,6 +141,20 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
         done = measured(dict.fromkeys(instances, did(1)), entered=20, left=5)
         seen.jobs[job] = running(job, Measured(at=done.at - 10.0, run=1), done)
         seen.jobs[job] = replace(seen.jobs[job], failed={instances[0]: "no number"})
+        figures = SeriesFigures(
+            seconds=10.0,
+            events_in=40,
+            events_out=20,
+            dead=5,
+            waiting=7,
+            latency_p50=0.25,
+            latency_p99=0.5,
+            cores=0.1,
+            alone=0.3,
+        )
+        with made.tools.store.write() as session:
+            step = int(time.time()) // FINEST * FINEST
+            write_step(session, NAME, step, {made.places["running"]: figures, made.places["poors"]: figures})
         yield made, seen
 
 
@@ -153,10 +171,10 @@ def instances_of(made: Town) -> list[int]:
         return sorted(state.running.tasks)
 
 
-def scraped(made: Town) -> dict[str, Family]:
-    """Return the metrics that an operator reads, by name."""
+def scraped(made: Town, who: str = "operator") -> dict[str, Family]:
+    """Return the metrics that an operator or a tenant reads, by name."""
     with serving(made.app) as url:
-        headers = {"Authorization": f"Bearer {made.keys['operator']}"}
+        headers = {"Authorization": f"Bearer {made.keys[who]}"}
         # The first look finds nothing of the requests.
         httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()
         answer = httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()

@@ -681,7 +681,7 @@ ROUTES: dict[str, Route] = {
         own={"not-found": _ask("bob", "/v1/dead-letters?dataflow={running}")},
     ),
     "events": Route(well=_ask("ann", "/v1/events")),
-    "metrics": Route(well=_ask("operator", "/metrics"), own={"forbidden": _ask("ann", "/metrics")}),
+    "metrics": Route(well=_ask("ann", "/metrics"), waits=True),
     "healthz": Route(well=_ask(None, "/healthz")),
     "readyz": Route(well=_ask(None, "/readyz"), waits=True),
     "about": Route(well=_ask(None, "/problems/conflict"), own={"not-found": _ask(None, "/problems/none")}),
