@@ -6,10 +6,13 @@ traceparent in a message names. Traces are sent from a thread of their own; what
 """
 
 import logging
+import math
 import os
 import random
+import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,6 +29,9 @@ _TRACED_BATCHES = 0.01
 _MISSING = "traces are asked for, and the packages for them are missing; install them: pip install 'braid[traces]'"
 Attributes: TypeAlias = Mapping[str, str | int | float | bool]
 SpanKind: TypeAlias = Literal["internal", "server", "producer", "consumer"]
+_END_SECONDS = 3.0
+"""Seconds that the end of a process waits for a receiver."""
+_COMPLAIN_EVERY = 60.0
 log = logging.getLogger("braid.traces")
 
 
@@ -66,7 +72,10 @@ def begin_traces(part: str, instance: str, environment: Mapping[str, str] = os.e
 
     `part` is the part of Braid that it runs, `instance` the name of the manager or machine.
     """
-    if not any(environment.get(name) for name in _ENDPOINTS) or environment.get("OTEL_SDK_DISABLED", "") == "true":
+    if (
+        not any(environment.get(name) for name in _ENDPOINTS)
+        or environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    ):
         return False
     if environment.get("OTEL_TRACES_EXPORTER", "otlp") == "none":
         return False
@@ -82,6 +91,9 @@ def begin_traces(part: str, instance: str, environment: Mapping[str, str] = os.e
     resource = Resource.create({**named, "service.instance.id": instance, "service.version": version("braid")})
     _Traces.provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     _Traces.provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    exporting = logging.getLogger(OTLPSpanExporter.__module__)
+    exporting.addFilter(_Seldom())
+    exporting.setLevel(logging.ERROR)
     _Traces.tracer = _Traces.provider.get_tracer("braid", version("braid"))
     _Traces.batches = _TRACED_BATCHES
     if given := environment.get(TRACED_BATCHES_VARIABLE):
@@ -93,10 +105,28 @@ def begin_traces(part: str, instance: str, environment: Mapping[str, str] = os.e
 
 
 def end_traces() -> None:
-    """Send what is not sent yet, and trace no more; idempotent."""
+    """Send what is not sent yet, unless that takes long, and trace no more; idempotent."""
     provider, _Traces.provider, _Traces.tracer = _Traces.provider, None, None
     if provider is not None:
-        provider.shutdown()
+        # Its own timeout does not count while a receiver that is away is tried again.
+        ending = threading.Thread(target=provider.shutdown, name="ends traces", daemon=True)
+        ending.start()
+        ending.join(_END_SECONDS)
+
+
+class _Seldom(logging.Filter):
+    """Lets one complaint a minute pass: each batch of spans has one while the receiver is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._again_at = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the base class has it
+        now = time.monotonic()
+        if now < self._again_at:
+            return False
+        self._again_at = now + _COMPLAIN_EVERY
+        return True
 
 
 def is_tracing() -> bool:
@@ -115,7 +145,7 @@ def span(
 ) -> Iterator[OpenSpan]:
     """A span around what is done in the context. It follows a traceparent, else the span that is open in this thread.
 
-    It may have begun before, in seconds since 1970.
+    It may have begun before, in seconds since 1970. Of an error it has the kind: messages may quote a tenant.
     """
     tracer = _Traces.tracer
     if tracer is None:
@@ -129,8 +159,15 @@ def span(
         kind=trace.SpanKind[kind.upper()],
         attributes=attributes,
         start_time=int(began * 1e9) or None,
+        record_exception=False,
+        set_status_on_exception=False,
     ) as started:
-        yield OpenSpan(started)
+        made = OpenSpan(started)
+        try:
+            yield made
+        except Exception as error:
+            made.note({}, error=type(error).__name__)
+            raise
 
 
 def record_span(name: str, began: int, ended: int, attributes: Attributes = _NOTHING, *, parent: str = "") -> str:
@@ -154,10 +191,10 @@ def traceparent() -> str:
 
 def trace_ids() -> dict[str, str]:
     """The ids of this thread's open span, for its log."""
-    with suppress(ValueError):
-        _, trace, span_id, _ = traceparent().split("-")
-        return {"trace_id": trace, "span_id": span_id}
-    return {}
+    if not (written := traceparent()):
+        return {}
+    _, trace, span_id, _ = written.split("-")
+    return {"trace_id": trace, "span_id": span_id}
 
 
 def _written(span: "Span") -> str:

@@ -26,6 +26,8 @@ class Told(NamedTuple):
     began: int
     ended: int
     attributes: Mapping[str, Any]
+    error: str
+    """Why it failed; empty if it did not."""
 
 
 @contextmanager
@@ -66,6 +68,7 @@ def _spans(body: bytes) -> Iterator[Told]:
                     began=span.start_time_unix_nano,
                     ended=span.end_time_unix_nano,
                     attributes=_attributes(span.attributes),
+                    error=span.status.message,
                 )
 
 

@@ -4,10 +4,12 @@ import logging
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from bridge import traces
 from bridge.traces import (
     ENDPOINT_VARIABLE,
     TRACED_BATCHES_VARIABLE,
@@ -21,7 +23,7 @@ from bridge.traces import (
     traceparent,
 )
 from tests.bridge.otlp import CALLER, spans_of
-from tests.tasks.receivers import Receiving, receiving
+from tests.tasks.receivers import Got, Receiving, Reply, receiving
 
 
 @pytest.fixture
@@ -72,6 +74,42 @@ def test_a_span_follows_that_of_another_process(receiver: Receiving) -> None:
     assert {"trace_id": made["inner"].trace, "span_id": made["inner"].id} == ids
     assert [made["inner"].id, made["past"].id] == [made["past"].parent, made["of the past"].parent]
     assert (1_000, 2_000, 1_200) == (made["past"].began, made["past"].ended, made["of the past"].ended)
+
+
+def test_a_span_has_the_kind_of_an_error_alone(receiver: Receiving) -> None:
+    """Its message may quote what is a tenant's, and the caller gets it anyway."""
+    assert begin_traces("manager", "m")
+    with pytest.raises(LookupError, match="hush"), span("a"):
+        raise LookupError("hush")
+    end_traces()
+    (made,) = spans_of(receiver)
+    assert "LookupError" == made.error
+    assert not any(b"hush" in got.body for got in receiver.got)
+
+
+def test_a_receiver_that_is_away_is_complained_of_once_and_holds_up_no_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many spans there are, the process ends."""
+    away = threading.Event()
+
+    def answer(_got: Got, _times: int) -> Reply:
+        away.wait()
+        return Reply(503)
+
+    with receiving(answer) as receiver:
+        monkeypatch.setenv(ENDPOINT_VARIABLE, f"http://127.0.0.1:{receiver.port}")
+        monkeypatch.setattr(traces, "_END_SECONDS", 0.1)
+        assert begin_traces("host", "h")
+        with span("a"):
+            pass
+        end_traces()
+        assert not is_tracing()
+        exporting = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        for _ in range(3):
+            exporting.error("no answer")
+        away.set()
+    assert 1 == caplog.text.count("no answer")
 
 
 def test_a_caller_who_is_not_traced_is_not_traced_here(receiver: Receiving) -> None:

@@ -85,16 +85,14 @@ def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) 
 
 
 def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector: Receiving) -> None:
-    """From its caller's own span over the manager to the host; the log names it, too. Batches have their own."""
+    """From its caller's own span over the manager to the host; the log names it, too. So is a reconfiguration."""
     trace, caller = secrets.token_hex(16), secrets.token_hex(8)
     with served.admit("tom") as tom, served.client() as operator:
         tom.register_source(street("traced"))
         key = operator.make_key(KeyForm(tenant="tom")).key
-        answer = httpx.post(
-            f"http://127.0.0.1:{served.port}/v1/dataflows",
-            json=counting("traced"),
-            headers={"Authorization": f"Bearer {key}", "traceparent": f"00-{trace}-{caller}-01"},
-        )
+        url, headers = f"http://127.0.0.1:{served.port}/v1/dataflows", {"Authorization": f"Bearer {key}"}
+        traced = headers | {"traceparent": f"00-{trace}-{caller}-01"}
+        answer = httpx.post(url, json=counting("traced"), headers=traced)
         dataflow = SubmitAnswer.model_validate(answer.raise_for_status().json())
         served.until_state(tom, dataflow.id, DataflowState.RUNNING)
         managers = {"POST /v1/dataflows", "read document", "commit", "publish plan"}
@@ -124,6 +122,12 @@ def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector:
             return 5 == sum(taken)
 
         served.until(counted_here, "the parts of the batches with the events")
+        change = secrets.token_hex(16)
+        traced = headers | {"traceparent": f"00-{change}-{caller}-01"}
+        changed = {"tasks": {"low": {"config": {"max": 500}}}}
+        httpx.post(f"{url}/{dataflow.id}/reconfigurations", json=changed, headers=traced).raise_for_status()
+        phases = {"first batch", "reconfiguration switching"}
+        served.until(lambda: phases <= {span.name for span in spans_of(collector, change)}, "the reconfiguration")
         tom.remove(dataflow.id, Stop.NOW)
 
 
