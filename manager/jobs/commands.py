@@ -1,7 +1,7 @@
 """The commands that show what runs, and where: `braid jobs`, `hosts`, `operations`, `watch`, `placement`."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,19 @@ from rich.text import Text
 from braid_client.answers.jobs import HostAnswer, JobAnswer, OtherPlaceAnswer, PlacementPlanForm
 from braid_client.answers.overview import OperationKind
 from braid_client.client import Client
-from manager.cli import Id, Shown, client_command, fields, group, lines, listing, slashed, table
+from manager.cli import (
+    Id,
+    Shown,
+    client_command,
+    fields,
+    group,
+    lines,
+    listing,
+    slashed,
+    table,
+    waited,
+)
+from manager.exit_codes import ExitCode
 
 
 @client_command
@@ -39,9 +51,26 @@ def _job(job: JobAnswer) -> dict[str, object]:
 
 
 @client_command
-def hosts(client: Client) -> Shown:
+def hosts(
+    client: Client,
+    *,
+    wait: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Wait until this host is alive, for two minutes at most.")
+    ] = None,
+) -> Iterator[Shown]:
     """List the hosts."""
-    return listing(client.hosts(), "no hosts", _host, wide=("spools", "dropped", "CPU seconds", "release"))
+    listed = list(client.hosts())
+    if wait is not None:
+        listed = waited(listed, lambda _: list(client.hosts()), lambda now: _awaits(wait, now))
+    yield listing(listed, "no hosts", _host, wide=("spools", "dropped", "CPU seconds", "release"))
+    if wait is not None and _awaits(wait, listed):
+        raise typer.Exit(ExitCode.LATER)
+
+
+def _awaits(name: str, hosts: Iterable[HostAnswer]) -> str | None:
+    """What a host is waited for; None once it is alive."""
+    is_alive = any(host.name == name and host.alive for host in hosts)
+    return None if is_alive else f"host {name} has not reported itself yet"
 
 
 def _host(host: HostAnswer) -> dict[str, object]:

@@ -19,6 +19,7 @@ from manager.cli import (
     group,
     listing,
     progress,
+    waited,
     with_options,
 )
 from manager.exit_codes import ExitCode
@@ -74,8 +75,17 @@ def admit(
     name: Machine,
     *,
     key: Annotated[str | None, typer.Option("--key", help="Its public key; refused if it has another.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it has reported itself, for two minutes at most.")
+    ] = False,
 ) -> Shown:
     """Admit a machine that waits: it carries hosts and gets copies from now on, and is known by its key."""
+    if wait:
+        waited(
+            list(client.machines()),
+            lambda _: list(client.machines()),
+            lambda now: None if any(machine.name == name for machine in now) else f"{name} has not reported itself yet",
+        )
     return Shown(data=client.admit_machine(name, key=key), text=f"{name} is admitted")
 
 

@@ -15,7 +15,20 @@ from rich.text import Text
 
 from braid_client.answers.dataflows import OutputEvent
 from braid_client.client import Client
-from manager.cli import Id, Shown, ShownLine, WrongUsage, client_command, complain, counted, fields, group, listing
+from manager.cli import (
+    Id,
+    Shown,
+    ShownLine,
+    WrongUsage,
+    client_command,
+    complain,
+    counted,
+    fields,
+    group,
+    listing,
+    waited,
+)
+from manager.exit_codes import ExitCode
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at the events of a task."""
@@ -173,10 +186,22 @@ AllOf = Annotated[str | None, typer.Option(help="All of this dataflow, instead o
 
 @app.command("list")
 @client_command
-def list_dead_letters(client: Client, dataflow: OnlyOf = None) -> Shown:
+def list_dead_letters(
+    client: Client,
+    dataflow: OnlyOf = None,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the first one, for two minutes at most.")] = False,
+) -> Iterator[Shown]:
     """List the events that tasks could not process, newest first, with the reasons."""
-    return listing(
-        client.dead_letters(dataflow=dataflow),
+    letters = list(client.dead_letters(dataflow=dataflow))
+    if wait:
+        letters = waited(
+            letters,
+            lambda _: list(client.dead_letters(dataflow=dataflow)),
+            lambda now: None if now else "no dead letter yet",
+        )
+    yield listing(
+        letters,
         "no dead letters",
         lambda letter: {
             **fields(letter, "id", "at", "instance", "port", "dataflows"),
@@ -186,6 +211,8 @@ def list_dead_letters(client: Client, dataflow: OnlyOf = None) -> Shown:
         },
         wide=("port", "older dropped"),
     )
+    if wait and not letters:
+        raise typer.Exit(ExitCode.LATER)
 
 
 @app.command("groups")
