@@ -20,6 +20,8 @@ collect_ignore = ["manager/store/migrations"]
 _COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=20, derandomize=True)
 settings.register_profile("explore", _COMMON, max_examples=500)
+# On another Python it is the code that may fail, hardly a certain example.
+settings.register_profile("few", _COMMON, max_examples=4, derandomize=True)
 # Whether a test fails is all that is asked there, so no smaller example is looked for.
 settings.register_profile(
     "mutation", _COMMON, max_examples=15, derandomize=True, phases=(Phase.explicit, Phase.generate)
