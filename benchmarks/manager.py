@@ -4,8 +4,8 @@
 
 Dataflows are submitted and removed by turns over `Service`, which REST calls, and then submitted over REST, with a
 file of SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs
-take to come and to stop; the maximum is reported. It needs mosquitto. Quickly, there are fewer dataflows and
-samples. Prints a line per measurement; the last is one JSON object.
+take to come and to stop; the maximum is reported. It needs mosquitto. Then commands are called. Quickly, there are
+fewer dataflows and samples. Prints a line per measurement; the last is one JSON object.
 """
 
 import gc
@@ -18,7 +18,7 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import drawn_dataflows, manager_live, manager_rest
+from benchmarks import command_line, drawn_dataflows, manager_live, manager_rest
 from benchmarks.documents import city_document, city_source
 from benchmarks.instruments import Figures, alone, clocked, percentiles, report, scratch_folder
 from braid_client.answers.dataflows import Stop
@@ -112,6 +112,7 @@ def main(stored: tuple[int, ...], *, quick: bool) -> None:
         **by_stored(stored),
         "large_documents": large_documents(quick=quick),
         **{name: figures["max"] for name, figures in live.items() if name.endswith(("_to_output_s", "_to_paused_s"))},
+        "commands_s": command_line.measured(quick=quick),
         "details": live,
     }
     print(json.dumps(result))

@@ -4,7 +4,20 @@ Both send the requests of `braid_client.requests` by the rules of `braid_client.
 `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`; and a dataflow that is waited for, `NotRunning`.
 """
 
-from braid_client.client import AsyncClient, Client
-from braid_client.errors import NotDone, NotRunning, NotUnderstood, Refused, Unreachable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from braid_client.async_client import AsyncClient
+    from braid_client.client import Client
+    from braid_client.errors import NotDone, NotRunning, NotUnderstood, Refused, Unreachable
 
 __all__ = ["AsyncClient", "Client", "NotDone", "NotRunning", "NotUnderstood", "Refused", "Unreachable"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for, so that whoever needs an answer alone waits for no client."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = {"AsyncClient": "async_client", "Client": "client"}.get(name, "errors")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,18 +1,19 @@
-"""The clients of the service: a method for each request of `braid_client.requests`, by one table for both."""
+"""The client of the service: a method for each request of `braid_client.requests`, by a table that both have."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pydantic import BaseModel
 
 from braid_client import requests
 from braid_client import sources as source_requests
 from braid_client.answers.base import Page
-from braid_client.async_connection import AsyncServiceConnection
 from braid_client.connection import ServiceConnection
 from braid_client.request import Request
 
+if TYPE_CHECKING:
+    from braid_client.async_connection import AsyncServiceConnection
 A = TypeVar("A", bound=BaseModel)
 P = ParamSpec("P")
 
@@ -26,10 +27,10 @@ class _Sends(Generic[P, A]):
     @overload
     def __get__(self, client: ServiceConnection, owner: type) -> Callable[P, A]: ...
     @overload
-    def __get__(self, client: AsyncServiceConnection, owner: type) -> Callable[P, Coroutine[Any, Any, A]]: ...
+    def __get__(self, client: "AsyncServiceConnection", owner: type) -> Callable[P, Coroutine[Any, Any, A]]: ...
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Request[A]]: ...
-    def __get__(self, client: ServiceConnection | AsyncServiceConnection | None, owner: type) -> Callable[P, Any]:
+    def __get__(self, client: "ServiceConnection | AsyncServiceConnection | None", owner: type) -> Callable[P, Any]:
         return _asking(self._request, None if client is None else client.ask)
 
 
@@ -42,10 +43,10 @@ class _Lists(Generic[P, A]):
     @overload
     def __get__(self, client: ServiceConnection, owner: type) -> Callable[P, Iterator[A]]: ...
     @overload
-    def __get__(self, client: AsyncServiceConnection, owner: type) -> Callable[P, AsyncIterator[A]]: ...
+    def __get__(self, client: "AsyncServiceConnection", owner: type) -> Callable[P, AsyncIterator[A]]: ...
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, Request[Page[A]]]: ...
-    def __get__(self, client: ServiceConnection | AsyncServiceConnection | None, owner: type) -> Callable[P, Any]:
+    def __get__(self, client: "ServiceConnection | AsyncServiceConnection | None", owner: type) -> Callable[P, Any]:
         return _asking(self._request, None if client is None else client.items)
 
 
@@ -61,7 +62,7 @@ def _asking(request: Callable[P, Any], ask: Callable[[Any], Any] | None) -> Call
     return method
 
 
-class _Methods:
+class ClientMethods:
     """The methods of both clients."""
 
     # Dataflows.
@@ -166,9 +167,5 @@ class _Methods:
     remove_secret = _Sends(requests.remove_secret)
 
 
-class Client(_Methods, ServiceConnection):
+class Client(ClientMethods, ServiceConnection):
     """Asks one service with one API key; close it, or use it as a context manager."""
-
-
-class AsyncClient(_Methods, AsyncServiceConnection):
-    """Asks one service like `Client`; its methods are awaited, and lists and streams are read with `async for`."""

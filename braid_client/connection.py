@@ -133,6 +133,8 @@ class ServiceConnection:
             headers=headers(key),
             transport=transport,
             trust_env=uses_proxies(self.url),
+            # Without TLS there is nothing to verify, and reading the certificates takes long.
+            verify=not self.url.startswith("http:"),
         )
 
     def __repr__(self) -> str:

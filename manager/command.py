@@ -1,24 +1,21 @@
 """The command line, `braid`. Other packages add commands through the entry point group `braid.commands`.
 
-A command is imported when it is called, so that `braid --help` and small commands start fast. The help shows the first
-paragraph of its docstring, which is read without importing the module.
+A command is imported when it is called, and one of Braid's own is all that is, so that it answers soon: `app`, with all
+of them, is made only where it is asked for. Its help shows the first paragraph of each docstring, which is read without
+importing the module.
 """
 
-import ast
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from importlib.metadata import version as installed_version
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-import typer.main
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from manager.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import typer
 
 _ENTRY_POINT_GROUP = "braid.commands"
 """Each entry point names a function that becomes a command."""
@@ -27,8 +24,7 @@ PASS_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True, "all
 """The settings that pass all words after a command's name to the command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """A command, or a group of commands, that is not imported yet."""
 
     name: str
@@ -38,6 +34,7 @@ class Command:
     """The heading above it in the help."""
 
 
+_HERE = "On this machine"
 _PANELS = {
     "Dataflows": {
         "status": "manager.overview.commands:status",
@@ -79,7 +76,7 @@ _PANELS = {
         "tenants": "manager.tenants.commands:tenants_app",
         "keys": "manager.tenants.commands:keys_app",
     },
-    "On this machine": {
+    _HERE: {
         "serve": "manager.process.commands:serve",
         "entrance": "manager.process.commands:entrance",
         "backup": "manager.process.commands:backup",
@@ -102,6 +99,10 @@ COMMANDS = tuple(
 
 def summary(target: str) -> str:
     """Read what a target says of itself in its source: a function's first paragraph, or the help of a group."""
+    import ast
+    from importlib.util import find_spec
+    from pathlib import Path
+
     module, _, name = target.partition(":")
     try:
         source = find_spec(module)
@@ -128,60 +129,97 @@ def loaded(command: Command) -> Any:
     return getattr(import_module(module), name)
 
 
-def lazy(command: Command) -> Callable[[typer.Context], None]:
+def lazy(command: Command) -> "Callable[[typer.Context], None]":
     """A function that imports a command and calls it with the same arguments."""
+    import typer
 
     def run(context: typer.Context) -> None:
-        try:
-            group = loaded(command)
-        except (ImportError, AttributeError) as error:
-            sys.stderr.write(
-                f"braid {command.name} cannot be loaded: {error}; reinstall the package that provides it\n"
-            )
-            raise typer.Exit(ExitCode.FAILED) from None
-        if not isinstance(group, typer.Typer):
-            function, group = group, typer.Typer(add_completion=False)
-            group.command()(function)
-        code = typer.main.get_command(group).main(
-            args=context.args, prog_name=context.command_path, standalone_mode=False
-        )
+        code = called(command, context.args, context.command_path, standalone=False)
         raise typer.Exit(code or ExitCode.WELL)
 
     return run
 
 
-app = typer.Typer(
-    help="Run the streaming dataflows of many tenants as few jobs.",
-    epilog="\n\n".join(["Exit codes", *(f"{code.value}: {code.meaning}" for code in ExitCode)]),
-    no_args_is_help=True,
-    add_completion=False,
-    # Local variables in a traceback could show secrets.
-    pretty_exceptions_show_locals=False,
-)
+def called(command: Command, words: list[str], path: str, *, standalone: bool) -> Any:
+    """Import a command, and call it with words; `path` is what was typed before them."""
+    import typer
+    import typer.main
+
+    try:
+        group = loaded(command)
+    except (ImportError, AttributeError) as error:
+        sys.stderr.write(f"braid {command.name} cannot be loaded: {error}; reinstall the package that provides it\n")
+        if standalone:
+            sys.exit(ExitCode.FAILED)
+        raise typer.Exit(ExitCode.FAILED) from None
+    if not isinstance(group, typer.Typer):
+        function, group = group, typer.Typer(add_completion=False)
+        group.command()(function)
+    return typer.main.get_command(group).main(args=words, prog_name=path, standalone_mode=standalone)
 
 
-@app.callback(invoke_without_command=True)
-def _braid(
-    *,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version of Braid.")] = False,
-) -> None:
-    if version:
-        sys.stdout.write(f"{installed_version('braid')}\n")
-        raise typer.Exit
+@cache
+def every_command() -> tuple[Command, ...]:
+    """All commands, in the order of the help."""
+    from importlib.metadata import entry_points
+
+    entries = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    return (*COMMANDS, *(Command(name=entry.name, target=entry.value, panel=_HERE) for entry in entries))
 
 
-_INSTALLED = tuple(
-    Command(name=entry.name, target=entry.value, panel="On this machine")
-    for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
-)
-EVERY_COMMAND = (*COMMANDS, *_INSTALLED)
-"""All commands, in the order of the help."""
-for _command in EVERY_COMMAND:
-    app.command(
-        _command.name,
-        help=summary(_command.target),
-        rich_help_panel=_command.panel,
-        # The command has its own options, including --help.
-        add_help_option=False,
-        context_settings=PASS_ARGUMENTS,
-    )(lazy(_command))
+@cache
+def _application() -> "typer.Typer":
+    """The application with all commands."""
+    import typer
+
+    made = typer.Typer(
+        help="Run the streaming dataflows of many tenants as few jobs.",
+        epilog="\n\n".join(["Exit codes", *(f"{code.value}: {code.meaning}" for code in ExitCode)]),
+        no_args_is_help=True,
+        add_completion=False,
+        # Local variables in a traceback could show secrets.
+        pretty_exceptions_show_locals=False,
+    )
+
+    @made.callback(invoke_without_command=True)
+    def _braid(
+        *,
+        version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version of Braid.")] = False,
+    ) -> None:
+        if version:
+            from importlib.metadata import version as installed_version
+
+            sys.stdout.write(f"{installed_version('braid')}\n")
+            raise typer.Exit
+
+    for command in every_command():
+        made.command(
+            command.name,
+            help=summary(command.target),
+            rich_help_panel=command.panel,
+            # The command has its own options, including --help.
+            add_help_option=False,
+            context_settings=PASS_ARGUMENTS,
+        )(lazy(command))
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return _application()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def main() -> None:
+    """Do what was typed."""
+    words = sys.argv[1:]
+    known = next((command for command in COMMANDS if words and command.name == words[0]), None)
+    if known is None:
+        _application()(prog_name="braid")
+    else:
+        if known.panel != _HERE:
+            # Its command line, which nobody asked for, loads rich and more.
+            sys.modules["httpx._main"] = None  # type: ignore[assignment]
+            # Looking for plugins reads the metadata of all packages.
+            os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        called(known, words[1:], f"braid {known.name}", standalone=True)

@@ -18,7 +18,7 @@ import typer
 import typer.main
 
 from manager.cli import Shown, ShownLine, printed
-from manager.command import EVERY_COMMAND, loaded, summary
+from manager.command import every_command, loaded, summary
 from manager.settings import WrongSettings, read_client_settings
 
 
@@ -125,8 +125,8 @@ def offered(words: Sequence[str], begun: str) -> list[tuple[str, str]]:
 
 def _values(words: list[str], begun: str) -> Iterable[tuple[str, str]]:
     if not words:
-        return [(command.name, summary(command.target)) for command in EVERY_COMMAND]
-    command = next((command for command in EVERY_COMMAND if command.name == words[0]), None)
+        return [(command.name, summary(command.target)) for command in every_command()]
+    command = next((command for command in every_command() if command.name == words[0]), None)
     if command is None:
         return []
     target = loaded(command)

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from packaging.utils import parse_wheel_filename
-from packaging.version import Version as PackageVersion
 from rich.console import RenderableType
 
 from braid_client.answers.pipelines import (
@@ -38,7 +36,6 @@ from manager.cli import (
     table,
 )
 from manager.reconfigurations.commands import Until, exit_unless_done, heading, wait_for
-from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE, pinned
 
 app = group(help="Publish modules, list, show, deprecate and vouch for them; and their wheels.")
 Version = Annotated[str, typer.Argument(help="A version of a module, such as clean@2.")]
@@ -157,6 +154,11 @@ def _parsed(module: str) -> tuple[str, int]:
 
 def _required(form: bytes, folder: Path | None) -> Iterator[Path]:
     """The wheels in a folder that a form requires. What is not there may have been sent before."""
+    from packaging.utils import parse_wheel_filename  # noqa: PLC0415 - one command alone needs it
+    from packaging.version import Version as PackageVersion  # noqa: PLC0415 - likewise
+
+    from planning.pipelines.module import pinned  # noqa: PLC0415 - likewise
+
     if folder is None:
         return
     if not folder.is_dir():
@@ -181,6 +183,8 @@ def _named(module: ModuleAnswer) -> str:
 
 
 def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
+    from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE  # noqa: PLC0415 - likewise
+
     columns = ("shape", "type", "tags", "cost", "quality", "published", "deprecated")
     return listing(
         modules,

@@ -6,11 +6,11 @@ from typing import Any
 import typer
 import typer.main
 
-from manager.command import _INSTALLED, COMMANDS, Command
+from manager.command import Command, every_command
 
 # Typer keeps click inside; every error of a call has this base.
 _WRONG: Any = typer.BadParameter.__base__
-_KNOWN = {command.name: command for command in (*COMMANDS, *_INSTALLED)}
+_KNOWN = {command.name: command for command in every_command()}
 
 
 def wrong_with(words: list[str]) -> str:
