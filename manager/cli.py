@@ -339,12 +339,23 @@ def exit_on_error(notation: Notation = Notation.TABLE) -> Iterator[None]:
     except (NotDone, MissingKey, WrongSettings, WrongUsage) as error:
         if isinstance(error, Refused) and error.errors:
             for problem in error.errors:
-                complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
+                complain(f"{_place(problem.pointer)}: {problem.message}; {problem.remedy}")
         else:
             complain(str(error))
         if notation is not Notation.TABLE:
             Shown(data={"problem": _problem(error)}, text="").print(notation)
         raise typer.Exit(_exit_code(error)) from None
+
+
+def _place(pointer: str) -> str:
+    """Where a problem is, in the words of the command line: an option, or a place in a document.
+
+    >>> [_place(pointer) for pointer in ("/query/tenant", "/header/if-match", "/tasks/0/type", "")]
+    ['--tenant', '--if-match', '/tasks/0/type', '(document)']
+    """
+    _, _, rest = pointer.partition("/")
+    part, _, name = rest.partition("/")
+    return f"--{name.replace('_', '-')}" if part in {"query", "header"} and name else pointer or "(document)"
 
 
 def read_file(path: Path) -> bytes:

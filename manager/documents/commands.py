@@ -1,4 +1,4 @@
-"""The commands that need neither service nor settings: `braid check`, `braid schema`, `braid version`."""
+"""The commands that need no service: `braid check`, which asks one for its sources, `braid schema`, `braid version`."""
 
 import json
 import sys
@@ -15,10 +15,22 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from adaptation.document_reader import dynamic_in, read_dynamic
 from adaptation.documents import resolve
 from braid_client.answers.base import FieldProblem
+from braid_client.errors import Unreachable
 from dags import Catalogue, Dataflow, Document, InvalidDocument, Kind, Schema, Source, Visibility
 from dags.canonical import canonicalise
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.cli import Shown, WrongUsage, complain, counted, lines, printed
+from manager.cli import (
+    MissingKey,
+    SettingsFile,
+    Shown,
+    Url,
+    WrongUsage,
+    complain,
+    counted,
+    lines,
+    printed,
+    service,
+)
 from manager.exit_codes import ExitCode
 from merge import RunningGraph, explain, merge
 
@@ -57,6 +69,8 @@ def read_sources(path: Path) -> dict[str, Source]:
 
 
 _UNREADABLE = "unreadable"
+_NOBODY = "me"
+"""The tenant of documents of which it is not known."""
 
 
 class CheckedFile(BaseModel):
@@ -72,10 +86,14 @@ class CheckedFile(BaseModel):
 
 
 @printed
-def check(
+def check(  # noqa: PLR0913, PLR0917 - each is an argument or option
     files: Annotated[list[Path], typer.Argument(help="Documents, each with one dataflow.")],
-    sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
-    tenant: Annotated[str, typer.Option(help="The tenant that submits them.")] = "me",
+    sources: Annotated[
+        Path | None, typer.Option(help="A JSON file that describes the sources. Default: those of the service.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="The tenant that submits them. Default: the caller, or me.")
+    ] = None,
     types: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,16 +101,22 @@ def check(
             "TYPES. May be repeated."
         ),
     ] = None,
+    url: Url = None,
+    settings: SettingsFile = None,
 ) -> Iterator[Shown]:
     """Check documents, and count the tasks that each would share with earlier ones."""
     try:
         if types:
             # Modules are looked for in the current folder too, as by `python -m`.
             sys.path.insert(0, str(Path.cwd()))
-        registered, catalogue = read_sources(sources), installed_catalogue(types or ())
+        catalogue = installed_catalogue(types or ())
+        if sources is not None:
+            whose, registered = tenant or _NOBODY, read_sources(sources)
+        else:
+            whose, registered = _served(tenant, url, settings)
     except (UnreadableSources, BrokenTaskTypes) as error:
         raise WrongUsage(str(error)) from None
-    results = list(_checked(files, registered, catalogue, tenant))
+    results = list(_checked(files, registered, catalogue, whose))
     for checked in results:
         for problem in checked.problems:
             place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
@@ -100,6 +124,27 @@ def check(
     yield Shown(data=results, text=lines(*(_valid(checked) for checked in results if checked.good)))
     if not all(checked.good for checked in results):
         raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _served(tenant: str | None, url: str | None, settings: Path | None) -> tuple[str, dict[str, Source]]:
+    """The tenant that submits, which is the caller if that is one, and the sources that the service shows it."""
+    try:
+        with service(url, settings) as client:
+            known = [known.name for known in client.tenants()] if tenant is None else [tenant]
+            whose = known[0] if len(known) == 1 else _NOBODY
+            return whose, {
+                source.name: Source(
+                    name=source.name,
+                    owner=source.owner,
+                    schema=Schema.of(source.fields),
+                    visibility=source.visibility,
+                    # Those who may read it are shown to its owner alone, and the source to those who may.
+                    readers=frozenset((whose,) if source.readers is None else source.readers),
+                )
+                for source in client.sources()
+            }
+    except (Unreachable, MissingKey) as error:
+        raise WrongUsage(f"{error}; or describe the sources in a file, and name it with --sources") from None
 
 
 def _valid(checked: CheckedFile) -> str:

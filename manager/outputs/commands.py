@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import partial
 from io import StringIO
 from itertools import islice
+from threading import Timer
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -30,6 +31,8 @@ from manager.cli import (
 )
 from manager.exit_codes import ExitCode
 
+_QUIET_SECONDS = 2.0
+"""Seconds without an event after which a tail says that it waits."""
 _LOOK_EVERY = 1.0
 """Seconds between two looks at the events of a task."""
 
@@ -66,11 +69,11 @@ def tail(  # noqa: PLR0913 - each is an argument or option of the command
         if sink is None and len(sinks) > 1:
             raise WrongUsage(f"one file has the events of one output; name one of {', '.join(sinks)}")
         write = _json if line_format is LineFormat.JSONL else CsvLines(column or ()).line
-        for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
+        for event in islice(announced(client.tail(shown_dataflow.id, sink, last=last), shown_dataflow.name), count):
             yield ShownLine(data=_numbered(event), text=write(event.event))
         return
     several = sink is None and len(shown_dataflow.outputs) > 1
-    for event in islice(_without_gaps(client.tail(shown_dataflow.id, sink, last=last)), count):
+    for event in islice(announced(client.tail(shown_dataflow.id, sink, last=last), shown_dataflow.name), count):
         shown = {"sink": event.sink, "event": event.event} if several else event.event
         yield Shown(data=_numbered(event), text=Text(_json(shown)))
 
@@ -154,6 +157,19 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else _json(value)
+
+
+def announced(events: Iterator[OutputEvent], name: str) -> Iterator[OutputEvent]:
+    """The events; where none comes at first, that is said on standard error, as are gaps."""
+    waits = Timer(_QUIET_SECONDS, complain, [f"no event has left {name} so far; this waits for the next, until Ctrl-C"])
+    waits.daemon = True
+    waits.start()
+    try:
+        for event in _without_gaps(events):
+            waits.cancel()
+            yield event
+    finally:
+        waits.cancel()
 
 
 def _without_gaps(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:

@@ -17,6 +17,7 @@ from braid_client.errors import Refused
 from manager.cli import (
     Shown,
     Tenant,
+    WrongUsage,
     client_command,
     fields,
     fill_form,
@@ -132,8 +133,18 @@ def publishing(
 
 @tenants_app.command()
 @client_command
-def credentials(client: Client, name: Name) -> Shown:
+def credentials(
+    client: Client,
+    name: Name,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before earlier ones end.")] = False,
+) -> Shown:
     """Make a tenant's broker credentials, shown only this once; its earlier ones become invalid."""
+    if not yes and (made := client.broker_login(name).made) is not None:
+        ends = f"the password of {moment(made)} ends at once, and clients that use it lose their connection"
+        if not sys.stdin.isatty():
+            raise WrongUsage(f"{name} has broker credentials: {ends}; say --yes if that is meant")
+        typer.confirm(f"{ends}; go on?", abort=True, err=True)
     answer = client.make_credentials(name)
     topics = [("reads", topic) for topic in answer.reads] + [("writes", topic) for topic in answer.writes]
     return Shown(

@@ -244,6 +244,18 @@ def test_each_problem_of_a_refused_document_is_reported(braid: Braid) -> None:
     }
 
 
+def test_problems_of_options_name_the_option(braid: Braid) -> None:
+    """Not the place in the request, which the caller has not written."""
+    missing = {
+        "pointer": "/query/tenant",
+        "code": "missing",
+        "message": "an operator acts for none",
+        "remedy": "say it",
+    }
+    result = braid("secrets", "list", answers=refusal(422, "invalid-request", errors=[missing]))
+    assert "--tenant: an operator acts for none; say it\n" == result.stderr
+
+
 def test_without_an_api_key_there_is_no_request(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says where to set a key."""
     monkeypatch.delenv("BRAID_KEY")

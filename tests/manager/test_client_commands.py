@@ -35,6 +35,7 @@ from tests.braid_client.samples import (
     IMAGE,
     JOB,
     KEY_ANSWER,
+    LOGIN,
     MACHINE,
     MODULE,
     MODULE_DETAIL,
@@ -533,8 +534,8 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
     ),
     (
         "tenants credentials school",
-        [ok(CREDENTIALS)],
-        ["POST /v1/tenants/school/credentials"],
+        [ok(LOGIN | {"made": None}), ok(CREDENTIALS)],
+        ["GET /v1/tenants/school/credentials", "POST /v1/tenants/school/credentials"],
         CREDENTIALS,
         ["password hush (shown only this once)", "city/raw"],
     ),
@@ -581,6 +582,15 @@ def written(braid: Braid) -> None:  # noqa: ARG001 - in its folder
     Path("fields.json").write_text('{"f": "float"}')
     Path("events.jsonl").write_text('{"t": 1}\n\n{"t": 2}\n')
     Path("flow.json").write_text(json.dumps({"tasks": [{"id": "s", "type": "source"}, {"id": "o", "type": "output"}]}))
+
+
+def test_credentials_that_end_others_are_not_made_unasked(braid: Braid) -> None:
+    """Clients would lose their connection; a script says that it means that."""
+    result = braid("tenants", "credentials", "school", answers=ok(LOGIN))
+    assert (ExitCode.PROBLEMS, ["GET /v1/tenants/school/credentials"]) == (result.exit_code, braid.requests())
+    assert "the password of 2026-03-01 12:00:00 ends at once" in result.stderr
+    assert ExitCode.WELL == braid("tenants", "credentials", "school", "--yes", answers=ok(CREDENTIALS)).exit_code
+    assert ["POST /v1/tenants/school/credentials"] == braid.requests()
 
 
 def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:

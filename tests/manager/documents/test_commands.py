@@ -5,16 +5,25 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
 from dags import Document
 from manager.command import app
+from tests.braid_client.samples import SOURCE, TENANT
+from tests.braid_client.scripted_service import page
+from tests.manager.braid_runner import Braid
 from workloads.examples import EXAMPLES, SOURCES
 
 
 def braid(*words: str | Path) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(name="braid_called")
+def _braid_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Braid:
+    return Braid(monkeypatch, tmp_path)
 
 
 def test_check_counts_the_tasks_shared_with_earlier_documents() -> None:
@@ -62,6 +71,24 @@ def test_check_reports_all_problems_of_all_documents(tmp_path: Path) -> None:
     ]
     assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: valid; 4 distinct tasks"]
     assert result.exit_code == 1
+
+
+def test_check_asks_the_service_for_its_sources(braid_called: Braid, tmp_path: Path) -> None:
+    """For the tenant that asks; without a service it says what else to do."""
+    tasks = [
+        {"id": "in", "type": "source", "config": {"source": "city"}},
+        {"id": "warm", "type": "range_filter", "config": {"field": "f", "min": 1, "max": 5}},
+        {"id": "out", "type": "output"},
+    ]
+    streams = [{"from": "in", "to": "warm"}, {"from": "warm", "to": "out"}]
+    document = tmp_path / "warm.json"
+    document.write_text(json.dumps({"version": 1, "name": "warm", "tasks": tasks, "streams": streams}))
+    result = braid_called("check", str(document), answers=[page(TENANT), page(SOURCE)])
+    assert (0, f"{document}: valid; 3 distinct tasks\n") == (result.exit_code, result.stdout)
+    refused = braid_called("check", str(document), "--tenant", "eve", answers=[page(SOURCE)])
+    assert (1, True) == (refused.exit_code, "city" in refused.stderr)
+    alone = braid_called("check", str(document), answers=[httpx.ConnectError("nobody")] * 20)
+    assert (1, True) == (alone.exit_code, "name it with --sources" in alone.stderr)
 
 
 def test_check_prints_one_json_document(tmp_path: Path) -> None:
@@ -186,4 +213,4 @@ def test_version_prints_the_installed_version() -> None:
 
 def test_wrong_usage_exits_with_2() -> None:
     """It differs from the code for an invalid document."""
-    assert braid("check", EXAMPLES["school"]).exit_code == 2
+    assert braid("check").exit_code == 2

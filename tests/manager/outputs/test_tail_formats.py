@@ -3,12 +3,18 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
+from threading import Timer
+from threading import enumerate as enumerate_threads
+from time import sleep
 from typing import Any
 
 import pytest
 from hypothesis import given
 
+from braid_client.answers.dataflows import OutputEvent
 from manager.exit_codes import ExitCode
+from manager.outputs import commands
 from manager.outputs.commands import CsvLines
 from manager.sources.event_files import FileFormat, OpenedFile, read_events
 from tests.braid_client.samples import DETAIL
@@ -50,6 +56,22 @@ def test_csv_has_a_header_and_a_row_for_each_event(braid: Braid) -> None:
         "missed 2 events of out: they came faster than they were read",
         "the field 'x' has no column, and is left out; name all columns with --column",
     ] == result.stderr.splitlines()
+
+
+def test_a_quiet_output_is_said_to_be_quiet(
+    braid: Braid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error, once; an output with events says nothing."""
+    assert "" == braid("tail", "d1", "--count", "1", answers=tail({"t": 1})).stderr
+    monkeypatch.setattr(commands, "_QUIET_SECONDS", 0.0)
+
+    def late() -> Iterator[OutputEvent]:
+        while any(isinstance(thread, Timer) for thread in enumerate_threads()):
+            sleep(0.01)
+        yield OutputEvent(sink="out", epoch=1, number=0, event={"t": 1})
+
+    assert [{"t": 1}] == [event.event for event in commands.announced(late(), "Schools")]
+    assert "no event has left Schools so far; this waits for the next, until Ctrl-C\n" == capsys.readouterr().err
 
 
 def test_columns_can_be_named(braid: Braid) -> None:
