@@ -140,6 +140,7 @@ class ClientMethods:
     savings_series = _Sends(requests.savings_series)
     bill = _Sends(requests.bill)
     operations = _Lists(requests.operations)
+    audit = _Lists(requests.audit)
 
     # Machines and images.
     machines = _Lists(requests.machines)

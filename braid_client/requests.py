@@ -38,7 +38,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from braid_client.answers.overview import OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
+from braid_client.answers.overview import AuditAnswer, OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
 from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
 from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
@@ -440,6 +440,14 @@ def bill(
 def operations(*, kind: OperationKind | None = None, subject: str | None = None) -> Request[Page[OperationAnswer]]:
     """The journal, newest first."""
     return page_of(Page[OperationAnswer], "operations", kind=kind, subject=subject)
+
+
+def audit(
+    *, by: str | None = None, since: datetime | None = None, until: datetime | None = None
+) -> Request[Page[AuditAnswer]]:
+    """Who did what, and what was refused, newest first."""
+    times = {name: None if at is None else at.isoformat() for name, at in (("since", since), ("until", until))}
+    return page_of(Page[AuditAnswer], "audit", by=by, **times)
 
 
 def machines() -> Request[Page[MachineAnswer]]:

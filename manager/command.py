@@ -75,6 +75,7 @@ _PANELS = {
         "open": "manager.tenants.commands:open_console",
         "tenants": "manager.tenants.commands:tenants_app",
         "keys": "manager.tenants.commands:keys_app",
+        "audit": "manager.overview.commands:audit",
     },
     _HERE: {
         "serve": "manager.process.commands:serve",

@@ -14,6 +14,7 @@ from manager.jobs.use_cases import RunningJobs
 from manager.machines.use_cases import Images, Machines
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
+from manager.overview.audit import Audit
 from manager.overview.use_cases import Metrics, Operations, Overview, TaskTypes
 from manager.pipelines.modules import Modules, Wheels
 from manager.pipelines.use_cases import Pipelines
@@ -34,6 +35,7 @@ class Service:
 
     adaptations: Adaptations
     administration: Administration
+    audit: Audit
     bundles: Bundles
     bills: Bills
     dataflows: Dataflows

@@ -111,6 +111,20 @@ class OperationKind(StrEnum):
     REVOKE_WEBHOOK = "revoke webhook"
     TRY = "try"
     LOOK = "look at task"
+    ASK_TO_RECONFIGURE = "ask to reconfigure"
+    CANCEL_RECONFIGURATION = "cancel reconfiguration"
+    SIGN_IN = "sign in"
+    SIGN_OUT = "sign out"
+    REFUSED = "refused"
+
+
+AUDIT_ONLY = frozenset(
+    {
+        *(OperationKind.SIGN_IN, OperationKind.SIGN_OUT, OperationKind.REFUSED),
+        *(OperationKind.ASK_TO_RECONFIGURE, OperationKind.CANCEL_RECONFIGURATION),
+    }
+)
+"""The kinds that only the audit shows, because they change nothing yet."""
 
 
 class OperationAnswer(Answer):
@@ -132,6 +146,34 @@ class OperationAnswer(Answer):
     """The time that it took to commit; for a move, the time that it took in all."""
     note: str = ""
     """The reason and the result, if the other fields do not say them."""
+
+
+class AuditOutcome(StrEnum):
+    """Whether something was done or refused."""
+
+    DONE = "done"
+    REFUSED = "refused"
+
+
+class AuditAnswer(Answer):
+    """One thing that a caller did, or was refused."""
+
+    id: int
+    at: datetime
+    who: str
+    """A tenant, "operator", or "a stranger" for people in no group."""
+    caller: str
+    """The id of the API key, or the subject of the person at the provider."""
+    caller_name: str
+    """The note on the key, or the person's name."""
+    address: str
+    """Where the request came from; behind a proxy that is not trusted, the proxy's."""
+    kind: OperationKind
+    subject: str
+    """As in the journal; the path, if it was refused."""
+    outcome: AuditOutcome
+    note: str = ""
+    """The reason and the result."""
 
 
 class EventAnswer(Answer):

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from sqlmodel import col
 
 from braid_client.answers.dataflows import DataflowState
-from braid_client.answers.overview import EventAnswer, OperationAnswer, OperationKind
+from braid_client.answers.overview import AUDIT_ONLY, EventAnswer, OperationAnswer, OperationKind
 from engine.job.lifecycle import JOB_LIFE, JobState
 from manager.kernel.dataflow_life import DRAINS, REMOVED, CommittedDataflowLookup, DataflowNeeds, find, passed
 from manager.kernel.wanted import WantedJob
@@ -153,6 +153,7 @@ NOT_OF_TENANTS = frozenset(
     {
         *(OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE, OperationKind.ADAPT),
         *(OperationKind.QUARANTINE, OperationKind.TRY, OperationKind.LOOK),
+        *AUDIT_ONLY,
         *(OperationKind.TAKE_OVER, OperationKind.HAND_OVER, OperationKind.BALANCE, OperationKind.MACHINE_WAITS),
     }
 )
@@ -174,12 +175,14 @@ class JournalTail:
         with self._store.read() as session:
             rows = session.scalars(wanted.limit(_MOST_READ)).all()
         for row in rows:
+            self._last = row.id or self._last
+            if row.kind in AUDIT_ONLY:
+                continue
             self._events.add_operation(
                 OperationAnswer.model_validate(
                     row.model_dump() | {"at": datetime.fromtimestamp(row.at, UTC), "kind": OperationKind(row.kind)}
                 )
             )
-            self._last = row.id or self._last
         return frozenset(OperationKind(row.kind) for row in rows)
 
 

@@ -1,10 +1,11 @@
-"""The command that says whether all is well, and what to do about what is not: `braid status`."""
+"""The commands that say whether all is well, and who did what: `braid status`, `braid audit`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel
@@ -16,8 +17,9 @@ from braid_client.answers.overview import OverviewAnswer
 from braid_client.answers.sources import SourceAnswer
 from braid_client.answers.tenants import TenantAnswer
 from braid_client.client import Client
-from manager.cli import Shown, client_command, counted, lines, moment, table
+from manager.cli import Shown, ShownLine, client_command, counted, fields, lines, listing, moment, table
 from manager.exit_codes import ExitCode
+from manager.savings.commands import TIME_FORMAT, time_in
 
 _NEW = timedelta(hours=1)
 """For so long, what happened counts as new."""
@@ -189,3 +191,21 @@ def _error(what: str, remedy: str) -> Concern:
 
 def _warning(what: str, remedy: str) -> Concern:
     return Concern(urgency=Urgency.WARNING, what=what, remedy=remedy)
+
+
+@client_command
+def audit(
+    client: Client,
+    *,
+    by: Annotated[str | None, typer.Option(help="Only of this API key, or this subject at the provider.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help=f"Only from a time on, {TIME_FORMAT}")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Only before a time.")] = None,
+    as_lines: Annotated[bool, typer.Option("--lines", help="Print each as JSON on a line of its own.")] = False,
+) -> Iterator[Shown]:
+    """List who did what, from where, and what was refused, newest first."""
+    entries = client.audit(by=by, since=time_in("--from", since), until=time_in("--to", until))
+    if as_lines:
+        yield from (ShownLine(data=entry, text=entry.model_dump_json()) for entry in entries)
+        return
+    columns = ("at", "who", "caller", "caller_name", "address", "kind", "subject", "outcome", "note")
+    yield listing(entries, "nothing", lambda entry: fields(entry, *columns), wide=("caller name", "address", "note"))

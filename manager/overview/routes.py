@@ -10,10 +10,11 @@ from prometheus_client import exposition
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel
 
 from braid_client.answers.base import Page
 from braid_client.answers.overview import (
+    AuditAnswer,
     OperationAnswer,
     OperationKind,
     OverviewAnswer,
@@ -46,6 +47,19 @@ def operations(
 ) -> Page[OperationAnswer]:
     """List the journal of operations, newest first. A tenant sees only its own, and why its dataflows adapt."""
     return service.operations.page(caller, page, kind=kind, subject=subject)
+
+
+@operations_router.get("/audit", **documented())
+def audit(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
+    service: TheService,
+    caller: TheCaller,
+    page: ThePage,
+    by: Annotated[Text | None, Query(description="Only of this API key, or this subject at the provider.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Only from this time on.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Only before this time.")] = None,
+) -> Page[AuditAnswer]:
+    """List who did what, and what was refused, newest first. A tenant sees only its own."""
+    return service.audit.page(caller, page, by=by, since=since, until=until)
 
 
 task_types_router = APIRouter(prefix="/v1", tags=["task types"])

@@ -13,6 +13,7 @@ from sqlmodel import col
 from braid_client.answers.base import Page
 from braid_client.answers.dataflows import DataflowState
 from braid_client.answers.overview import (
+    AUDIT_ONLY,
     JobsOverview,
     KindsAnswer,
     OperationAnswer,
@@ -127,6 +128,8 @@ class Operations(Base):
             # The service adapts a dataflow, so who did it is not its tenant.
             adapts = and_(col(OperationRow.kind) == OperationKind.ADAPT, col(OperationRow.subject).in_(own))
             wanted = wanted.where(or_(col(OperationRow.who) == caller.tenant, adapts))
+        if kind is None:
+            wanted = wanted.where(col(OperationRow.kind).not_in(AUDIT_ONLY))
         for column, value in (("kind", kind), ("subject", subject)):
             if value is not None:
                 wanted = wanted.where(col(getattr(OperationRow, column)) == value)

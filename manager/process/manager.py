@@ -57,6 +57,8 @@ _JOURNAL_DELAY = 0.05
 """Seconds for which a look at the journal waits for what else is committed."""
 _USES_EVERY = 60.0
 """Seconds between two times that the last uses of API keys are written down."""
+_OLD_EVERY = 3_600.0
+"""Seconds between two times that what is old is deleted."""
 _RETRY_AFTER = 5.0
 """Seconds after which what did not come up is tried again."""
 log = logging.getLogger("braid.manager")
@@ -154,9 +156,9 @@ class Manager:
         self._lineage = lineage_of(tools, self._events, settings, root)
         self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings, self._lineage)
         self._service = service_of(tools)
-        self._key_uses = RegularLooks(
-            ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used"), every=_USES_EVERY
-        )
+        uses = ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used")
+        old = ManagerWatch(self._service.audit.forget, "old entries of the journal stay")
+        self._upkeep = (RegularLooks(uses, every=_USES_EVERY), RegularLooks(old, every=_OLD_EVERY))
         self._access = AccessKeeper(root / "access", beside.reload)
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._watches = watches_of(tools, self._meter, settings, adapter.latencies)
@@ -175,8 +177,9 @@ class Manager:
             begun.callback(self._store.close)
             self._candidate.start()
             begun.callback(self._candidate.stop)
-            self._key_uses.start()
-            begun.callback(self._key_uses.stop)
+            for upkeep in self._upkeep:
+                upkeep.start()
+                begun.callback(upkeep.stop)
             # A manager that fails leaves host and broker to the next one, as one that is killed.
             begun.push(lambda error, _error, _at: self._end(keeps=error is not None))
             begun.enter_context(

@@ -10,6 +10,7 @@ from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from braid_client.answers.base import Page
+from braid_client.answers.overview import OperationKind
 from braid_client.answers.reconfigurations import (
     QueueAnswer,
     ReconfigurationAnswer,
@@ -69,7 +70,7 @@ class Reconfigurations(Base):
             self._check_unchanged(row, tags)
             request = replace(request, revisions={row.id: row.revision})
         asked = AskedReconfiguration(request=request, who=caller.who, key=key)
-        return self._answer(caller, self._changes.reconfigurations.begin(asked))
+        return self._asked_for(caller, asked)
 
     def fill(
         self, caller: Caller, dataflow: str, form: ReconfigurationForm, *, revision: int, lenient: bool
@@ -81,7 +82,7 @@ class Reconfigurations(Base):
         row = self._own_dataflow(caller, dataflow)
         wanted = replace(self._wanted(caller, row, form, lenient=lenient), revisions={dataflow: revision})
         asked = AskedReconfiguration(request=wanted, who=caller.who)
-        return self._answer(caller, self._changes.reconfigurations.begin(asked))
+        return self._asked_for(caller, asked)
 
     def adapt(self, documents: Mapping[str, str], *, apart: Mapping[str, frozenset[str]], who: str) -> None:
         """Begin one reconfiguration of dataflows that adapt together; refused if it would have to wait.
@@ -111,10 +112,17 @@ class Reconfigurations(Base):
             if dry_run:
                 return self._previewed(caller, wanted)
             asked = AskedReconfiguration(request=wanted, who=caller.who, key=key)
-            return self._answer(caller, self._changes.reconfigurations.begin(asked))
+            return self._asked_for(caller, asked)
         except InvalidDataflow as error:
             # Its types or sources have changed since.
             raise Conflict(f"the dataflow cannot go back: {error}") from error
+
+    def _asked_for(self, caller: Caller, asked: AskedReconfiguration) -> ReconfigurationAnswer:
+        row = self._changes.reconfigurations.begin(asked)
+        # What it changes is noted once it switches, which nobody asks for any more.
+        with self._noted(OperationKind.ASK_TO_RECONFIGURE, caller, ", ".join(asked.request.dataflows)):
+            pass
+        return self._answer(caller, row)
 
     def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
         """Cancel a reconfiguration, which is possible until its first head switches; idempotent."""
@@ -126,6 +134,8 @@ class Reconfigurations(Base):
             except Conflict as error:
                 if (why := _too_late(self._row(caller, dataflow, reconfiguration))) is not None:
                     raise Conflict(why) from error
+            with self._noted(OperationKind.CANCEL_RECONFIGURATION, caller, dataflow):
+                pass
         return self.get(caller, dataflow, reconfiguration)
 
     def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:

@@ -121,6 +121,8 @@ def _cookie(request: Request, name: str) -> tuple[str, bool]:
 
 RATE_SECONDS = 60.0
 WRONG_KEYS_PER_MINUTE = 60
+REFUSALS_PER_MINUTE = 10
+"""Refusals of a caller that the journal notes; the log has all of them."""
 MOST_ALLOWANCES = 10_000
 """Allowances that are kept; the one that was used longest ago is full again by then, or is given up."""
 
@@ -148,6 +150,10 @@ class RequestRates:
             raise TooManyRequests(
                 f"too many wrong keys came from {address}; correct the key that is sent there", retry_after=wait
             )
+
+    def notes_refusal(self, caller: str) -> bool:
+        """Whether a refusal of a caller is noted, because there were few of late."""
+        return self._wait(("refusals", caller), REFUSALS_PER_MINUTE) is None
 
     def _wait(self, which: tuple[str, str], per_minute: int) -> float | None:
         """Take one; None if there is one, else the seconds until there is, which are 0 if there never will be."""

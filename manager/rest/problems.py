@@ -16,6 +16,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic_core import ErrorDetails
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -30,6 +31,7 @@ from engine.log_lines import about, log_context, named, note
 from manager.problem import (
     Changed,
     FieldError,
+    Forbidden,
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
@@ -38,6 +40,7 @@ from manager.problem import (
     Unexpected,
 )
 from manager.rest.metrics import RequestCounts
+from manager.store.requester import requested_from, requester
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 ONLY_LOOKS = "x-only-looks"
@@ -85,6 +88,11 @@ def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     every = tuple(routers)
 
     async def refuse(request: Request, error: Exception) -> Response:
+        asked = requester()
+        if isinstance(error, Forbidden) and asked.caller and request.app.state.rates.notes_refusal(asked.caller):
+            note_refusal = request.app.state.service.audit.note_refusal
+            path = request.scope["path"]
+            await run_in_threadpool(note_refusal, asked, path, f"{request.method}: {error.detail}")
         return answer(_trouble(error, request, every), request.scope["path"])
 
     for kind in (Trouble, RequestValidationError, HTTPException):
@@ -168,6 +176,7 @@ class RequestLog:
         seen = {"http.request.method": scope["method"], "braid.request": request}
         with (
             about(request=request),
+            requested_from(scope["client"][0] if scope.get("client") else ""),
             span(scope["method"], seen, parent=parent, kind="server")
             if is_traced
             else nullcontext(OpenSpan()) as traced,

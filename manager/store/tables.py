@@ -3,10 +3,13 @@
 Times are seconds since 1970 in UTC, because SQLite has no time zones.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Column, Index, Integer, LargeBinary, Table, Text, false, text
 from sqlmodel import Field, SQLModel
+
+from manager.store.requester import requester
 
 ROW_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite numbers rows by itself only if the column type is INTEGER, which is large enough there."""
@@ -21,9 +24,9 @@ def table_of(rows: type[SQLModel]) -> Table:
     return table
 
 
-def _text() -> Column[str]:
+def _text(default: Callable[[], str] | None = None) -> Column[str]:
     """A column of a text that is empty where nothing is known."""
-    return Column(Text, nullable=False, server_default=text("''"))
+    return Column(Text, nullable=False, default=default, server_default=text("''"))
 
 
 DEFAULT_WHEEL_BYTES = 64 * 1024 * 1024
@@ -557,11 +560,11 @@ class OperationRow(SQLModel, table=True):
     seconds: float
     note: str = Field(default="", sa_column=_text())
     """The reason and the outcome, if the other columns do not show them."""
-    caller: str = Field(default="", sa_column=_text())
+    caller: str = Field(default_factory=lambda: requester().caller, sa_column=_text(lambda: requester().caller))
     """The id of the API key, or the subject at the provider; empty for what Braid does by itself."""
-    caller_name: str = Field(default="", sa_column=_text())
+    caller_name: str = Field(default_factory=lambda: requester().name, sa_column=_text(lambda: requester().name))
     """The note on the key, or the person's name."""
-    address: str = Field(default="", sa_column=_text())
+    address: str = Field(default_factory=lambda: requester().address, sa_column=_text(lambda: requester().address))
     """Where the request came from."""
 
 

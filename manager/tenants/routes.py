@@ -176,7 +176,7 @@ def end_session(service: TheService, caller: TheCaller, request: Request, respon
     token = token_in(request)
     if caller.until is None or token is None:
         return SessionEnded(ended=False)
-    service.sessions.end(token)
+    service.sessions.end(caller, token)
     forget_token(request, response)
     return SessionEnded(ended=True)
 

@@ -40,6 +40,7 @@ from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated, invalid
 from manager.provider import Person, Provider, SignIn, is_token
+from manager.store.requester import requester
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
 from manager.tenants.quotas import Holding, check_another, quota_use
@@ -128,8 +129,17 @@ _SESSION = (
 _RATE = select(_TENANTS.requests_per_minute).where(_TENANTS.name == bindparam("name"))
 
 
+def _asking(caller: Caller) -> Caller:
+    """The caller, whom the journal names from now on as who asks for what is done."""
+    asked = requester()
+    asked.caller, asked.name, asked.who = caller.id, caller.name, caller.who
+    return caller
+
+
 def _known_to(tools: Tools, person: Person) -> Caller:
     """The caller that a person is by the settings; `Forbidden` where they let nobody of the person's groups in."""
+    # Known before it is refused, since refusals are in the journal.
+    requester().caller, requester().name = person.subject, person.name
     if (provider := tools.provider) is None:
         raise Unauthenticated("this service asks no provider who people are any more; send an API key")
     granted, most = provider.granted(person), None
@@ -140,7 +150,7 @@ def _known_to(tools: Tools, person: Person) -> Caller:
             raise Forbidden(
                 f"{person.name} is of the tenant {granted.tenant!r}, which is not admitted; ask an operator to admit it"
             )
-    return Caller(
+    caller = Caller(
         key="",
         role=granted.role,
         tenant=granted.tenant,
@@ -148,6 +158,7 @@ def _known_to(tools: Tools, person: Person) -> Caller:
         person=person,
         requests_per_minute=most,
     )
+    return _asking(caller)
 
 
 class Sessions(Base):
@@ -155,7 +166,7 @@ class Sessions(Base):
 
     def begin(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
         """A token that stands for a caller for so long, which is kept as a hash; and the caller with it."""
-        token, now = secrets.token_urlsafe(_SECRET_BYTES), time.time()
+        token, now, begun = secrets.token_urlsafe(_SECRET_BYTES), time.time(), time.monotonic()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
             row = SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds)
@@ -165,6 +176,7 @@ class Sessions(Base):
             older = own.order_by(col(SessionRow.until).desc()).offset(MOST_SESSIONS - 1)
             session.execute(delete(SessionRow).where(col(SessionRow.hash).in_(session.scalars(older).all())))
             session.add(row)
+            note(session, OperationKind.SIGN_IN, caller, caller.id, begun)
         return token, self.caller(token)
 
     def link(self, caller: Caller) -> tuple[str, float]:
@@ -185,7 +197,14 @@ class Sessions(Base):
         # Of two that follow it at the same time, one deletes it.
         if row is None or getattr(used, "rowcount") != 1:  # noqa: B009 - a type of what is deleted does not have it
             raise Unauthenticated("the link was used before, or is older than a minute; make another one")
-        return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, requests_per_minute=row.requests_per_minute)
+        caller = Caller(
+            key=row.key,
+            role=Role(row.role),
+            tenant=row.tenant,
+            name=row.note,
+            requests_per_minute=row.requests_per_minute,
+        )
+        return _asking(caller)
 
     def caller(self, token: str) -> Caller:
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key is not valid any more."""
@@ -199,7 +218,7 @@ class Sessions(Base):
                 raise Unauthenticated(error.detail) from None
         if row is None:
             raise Unauthenticated("the session is over, or its API key is not valid any more; sign in again")
-        return Caller(
+        caller = Caller(
             key=row.key,
             role=Role(row.role),
             tenant=row.tenant,
@@ -207,6 +226,7 @@ class Sessions(Base):
             until=moment(row.until if row.expires is None else min(row.until, row.expires)),
             requests_per_minute=row.requests_per_minute,
         )
+        return _asking(caller)
 
     @property
     def provider(self) -> Provider:
@@ -235,9 +255,9 @@ class Sessions(Base):
                 session.execute(delete(SessionRow).where(*own))
         return self.begin(_known_to(self._tools, person), seconds)
 
-    def end(self, token: str) -> None:
-        """Have a token let nobody in any more."""
-        with self._store.write() as session:
+    def end(self, caller: Caller, token: str) -> None:
+        """Have a caller's token let nobody in any more."""
+        with self._noted(OperationKind.SIGN_OUT, caller, caller.id) as session:
             session.execute(delete(SessionRow).where(col(SessionRow.hash) == hash_secret(token)))
 
 
@@ -285,13 +305,14 @@ class Administration(Base):
         if row.expires is not None and row.expires <= now:
             raise Unauthenticated(f"the API key {row.id} expired on {moment(row.expires):%Y-%m-%d}; send another one")
         self._uses[row.id] = now
-        return Caller(
+        caller = Caller(
             key=row.id,
             role=Role(row.role),
             tenant=row.tenant,
             name=row.note,
             requests_per_minute=row.requests_per_minute,
         )
+        return _asking(caller)
 
     def keep_uses(self) -> None:
         """Write down when keys were last used; not part of each request, which would wait for it."""

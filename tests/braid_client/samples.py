@@ -210,6 +210,18 @@ TENANT = {
     "publishes_code": False,
     "quarantined_until": None,
 }
+AUDIT = {
+    "id": 18,
+    "at": AT,
+    "who": "school",
+    "caller": "k1",
+    "caller_name": "laptop",
+    "address": "192.0.2.7",
+    "kind": "put secret",
+    "subject": "lake",
+    "outcome": "done",
+    "note": "",
+}
 KEY_ANSWER = {
     "id": "k1",
     "role": "tenant",

@@ -34,6 +34,7 @@ from braid_client.streams import STREAM_ATTEMPTS
 from dags.vocabulary import ModuleShape
 from manager.rest import examples
 from tests.braid_client.samples import (
+    AUDIT,
     BILL,
     CONSOLE_LINK,
     CREDENTIALS,
@@ -290,6 +291,7 @@ LISTS = {
     "machines": ("/v1/machines", MACHINE),
     "images": ("/v1/images", IMAGE),
     "operations": ("/v1/operations", OPERATION),
+    "audit": ("/v1/audit", AUDIT),
     "dead_letters": ("/v1/dead-letters", DEAD_LETTER),
     "dead_letter_groups": ("/v1/dead-letters/groups", DEAD_LETTER_GROUP),
 }

@@ -23,6 +23,7 @@ from manager.outputs import commands as output_commands
 from manager.rest import examples
 from tests.braid_client.samples import (
     AT,
+    AUDIT,
     CONSOLE_LINK,
     CREDENTIALS,
     DATAFLOW,
@@ -502,6 +503,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["GET /v1/operations?kind=submit&subject=d1&limit=100"],
         [OPERATION],
         ["school", "submit"],
+    ),
+    (
+        "audit --by k1",
+        [page(AUDIT)],
+        ["GET /v1/audit?by=k1&limit=100"],
+        [AUDIT],
+        ["school", "put secret", "lake", "done"],
     ),
     (
         "tenants list",
@@ -1068,3 +1076,10 @@ def test_a_script_sees_that_a_version_went_back(braid: Braid) -> None:
     answers = [ok(RECONFIGURATION | {"state": "switched"}), ok(back)]
     result = braid("reconfigure", "d1", "--set", "a.x=1", "--until", "done", answers=answers)
     assert (ExitCode.CONFLICT, True) == (result.exit_code, "undone, because a task fails since" in result.stdout)
+
+
+def test_the_audit_is_exported_as_json_lines(braid: Braid) -> None:
+    """Each entry on a line of its own, as the service answers it."""
+    assert [AUDIT, AUDIT] == [
+        json.loads(line) for line in braid("audit", "--lines", answers=[page(AUDIT, AUDIT)]).stdout.splitlines()
+    ]

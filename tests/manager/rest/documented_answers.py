@@ -651,6 +651,7 @@ ROUTES: dict[str, Route] = {
         own={"not-found": _ask("ann", "/v1/reports/bills?tenant=bob")},
     ),
     "operations": Route(well=_ask("ann", "/v1/operations")),
+    "audit": Route(well=_ask("ann", "/v1/audit")),
     "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
     "dead_letter_groups": Route(well=_ask("ann", "/v1/dead-letters/groups")),
     # One first: all of a dataflow would take it as well.

@@ -89,6 +89,7 @@ from manager.machines.use_cases import Images, Machines
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
+from manager.overview.audit import Audit
 from manager.overview.use_cases import Metrics, Operations, Overview, TaskTypes
 from manager.pipelines.modules import Modules, Wheels
 from manager.pipelines.use_cases import Pipelines
@@ -144,6 +145,7 @@ class FakeService:
         self.use_cases = Service(
             adaptations=Adaptations(_NO_TOOLS),
             administration=_FakeAdministration(self),
+            audit=Audit(_NO_TOOLS),
             bundles=_FakeBundles(self),
             bills=_FakeBills(self),
             dataflows=_FakeDataflows(self),
