@@ -18,8 +18,8 @@ from openlineage.client.event_v2 import DatasetEvent, RunEvent, RunState
 from openlineage.client.facet_v2 import lifecycle_state_change_dataset
 from openlineage.client.transport.file import FileConfig, FileTransport
 from openlineage.client.transport.http import HttpConfig, HttpTransport
-from sqlalchemy import or_, select
-from sqlmodel import col
+from sqlalchemy import func, or_, select
+from sqlmodel import Session, col
 
 from braid_client.answers.dataflows import DataflowState
 from bridge import topics
@@ -155,32 +155,45 @@ class LineageFollower:
                 known[name] = digest
 
     def _follow_dataflows(self, sources: Mapping[str, Registered]) -> None:
-        runs = self._sent.runs
-        columns = (col(DataflowRow.number), col(DataflowRow.id), col(DataflowRow.revision), col(DataflowRow.removed))
-        there = or_(columns[3].is_(None), columns[0] > self._sent.number, columns[1].in_(list(runs)))
+        runs, number = self._sent.runs, col(DataflowRow.number)
+        columns = (number, col(DataflowRow.id), col(DataflowRow.revision), col(DataflowRow.removed))
         with self._tools.store.read() as session:
-            rows = session.execute(select(*columns).where(there).order_by(columns[0])).all()
-        for number, dataflow, revision, removed in rows:
+            if (last := self._sent.number) is None:
+                # What was removed before lineage was asked for is nobody's any more.
+                last = self._sent.number = session.scalar(select(func.max(number))) or 0
+            there = select(*columns).where(or_(columns[3].is_(None), number > last))
+            rows = {row.id: row for row in session.execute(there.order_by(number))}
+            gone = runs.keys() - rows.keys()
+            ends = {dataflow: self._removed(session, dataflow) for dataflow in sorted(gone)}
+        for dataflow, at in ends.items():
+            self._end(dataflow, at)
+        for dataflow, row in rows.items():
             run = runs.get(dataflow)
-            if run is None or run.revision != revision:
-                self._begin(dataflow, run, sources)
-            if removed is not None:
-                self._end(dataflow, removed)
-            self._sent.number = max(self._sent.number, number)
+            if run is None or run.revision != row.revision:
+                missed = row.revision - run.revision - 1 if run else row.revision - 1 if row.number > last else 0
+                self._begin(dataflow, run, sources, missed)
+            if row.removed is not None:
+                self._end(dataflow, row.removed)
+            self._sent.number = max(self._sent.number or 0, row.number)
 
-    def _begin(self, dataflow: str, before: SentRun | None, sources: Mapping[str, Registered]) -> None:
+    @staticmethod
+    def _removed(session: Session, dataflow: str) -> float:
+        """When a dataflow was removed; now, if that is not known."""
+        removed = session.scalar(select(col(DataflowRow.removed)).where(col(DataflowRow.id) == dataflow))
+        return time.time() if removed is None else removed
+
+    def _begin(self, dataflow: str, before: SentRun | None, sources: Mapping[str, Registered], missed: int) -> None:
         """A dataflow runs, or runs in another revision."""
         with self._tools.store.read() as session:
             row = session.scalars(select(DataflowRow).where(col(DataflowRow.id) == dataflow)).one()
         now = time.time()
         if before is not None:
             self._end(dataflow, now)
-        missed = row.revision - (before.revision if before else 0) - 1
-        if missed > 0:
+        if missed:
             self.counts.missed += missed
             log.warning("%d revisions of dataflow %s are missing in lineage: they were over", missed, dataflow)
         job = self._described(row, sources)
-        self._send(run_event(RunState.START, job, now if before or missed else row.submitted))
+        self._send(run_event(RunState.START, job, row.submitted if row.revision == 1 else now))
         self._jobs[dataflow] = job
         self._sent.runs[dataflow] = SentRun(row.tenant, row.name, row.revision)
 

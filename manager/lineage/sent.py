@@ -19,8 +19,8 @@ class SentRun(msgspec.Struct, frozen=True):
 class SentLineage(msgspec.Struct):
     """All that receivers take to be there; changed by the follower alone."""
 
-    number: int = 0
-    """The number of the last row of a dataflow that was looked at."""
+    number: int | None = None
+    """The number of the last row of a dataflow that was looked at; None before the first look."""
     runs: dict[str, SentRun] = {}
     """By the ids of dataflows."""
     sources: dict[str, str] = {}

@@ -242,6 +242,19 @@ def test_nothing_is_lost_while_the_receiver_or_the_manager_is_away(scene: Scene)
     assert (1, 0) == (later.counts.missed, later.counts.failures)
 
 
+def test_lineage_begins_with_what_runs(scene: Scene, tmp_path: Path) -> None:
+    """What was removed before it was asked for is not in it, and no revision of what runs counts as missed."""
+    scene.register(street())
+    dataflow = scene.submit(counting("street"))
+    scene.replace(dataflow, passing("street", 10))
+    scene.remove(scene.submit(counting("street")))
+    follower = scene.follower(str(tmp_path / "events"))
+    follower.look()
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert [("START", "up to 10")] == runs(events, "braid/ann")
+    assert 0 == follower.counts.missed
+
+
 def test_what_a_receiver_refuses_is_counted_and_holds_up_nothing(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
