@@ -84,6 +84,7 @@ def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) 
     assert line is served.line
 
 
+@pytest.mark.full
 def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector: Receiving) -> None:
     """From its caller's own span over the manager to the host; the log names it, too. So is a reconfiguration."""
     trace, caller = secrets.token_hex(16), secrets.token_hex(8)
