@@ -34,7 +34,8 @@ def installed(folder: Path) -> Path:
     )
     subprocess.run(["tar", "-x"], cwd=tree, input=archive.stdout, check=True)  # noqa: S607 - as installed
     _run(UV, "venv", "--quiet", "--python", str(Path(sysconfig.get_path("scripts"), "python")), into)
-    _run(UV, "pip", "install", "--quiet", "--python", into / "bin" / "python", "--no-deps", tree)
+    folders = [path.parent for path in (tree / "pyproject.toml", tree / "client" / "pyproject.toml") if path.exists()]
+    _run(UV, "pip", "install", "--quiet", "--python", into / "bin" / "python", "--no-deps", *folders)
     (site,) = into.glob("lib/python*/site-packages")
     # Behind its own; links in there to other folders, such as that of the present release, are not followed.
     (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
