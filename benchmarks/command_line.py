@@ -5,6 +5,7 @@ multiple of the start of Python and its packages for commands, `import typer, py
 """
 
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -47,7 +48,7 @@ def _service() -> Iterator[str]:
 
 
 def measured(*, quick: bool = False) -> Figures:
-    """Seconds of each call: median, least, and the median as a multiple of that of the packages."""
+    """Seconds of each call: median, least, least of CPU, and the median as a multiple of that of the packages."""
     calls = {
         "packages": [_PACKAGES],
         "help_again": [_BEGIN, "list", "--help"],
@@ -55,6 +56,7 @@ def measured(*, quick: bool = False) -> Figures:
         "request": [_BEGIN, "list"],
     }
     taken: dict[str, list[float]] = {name: [] for name in calls}
+    cpu: dict[str, list[float]] = {name: [] for name in calls}
     with scratch_folder() as folder, _service() as url:
         environment = {**os.environ, "BRAID_URL": url, "BRAID_KEY": "x", "XDG_CACHE_HOME": str(folder)}
         _run(calls["help_again"], environment)
@@ -63,12 +65,15 @@ def measured(*, quick: bool = False) -> Figures:
                 kept = folder / "braid"
                 if name == "help_anew":
                     shutil.rmtree(kept)
+                before = _cpu()
                 taken[name].append(clocked(_run, words, environment)[1])
+                cpu[name].append(_cpu() - before)
     whole = statistics.median(taken["packages"])
     figures: Figures = {
         name: {
             "p50": round(statistics.median(seconds), 3),
             "least": round(min(seconds), 3),
+            "least_cpu": round(min(cpu[name]), 3),
             "of_packages": round(statistics.median(seconds) / whole, 2),
         }
         for name, seconds in taken.items()
@@ -85,3 +90,9 @@ def _run(words: list[str], environment: dict[str, str]) -> None:
         stdout=subprocess.DEVNULL,
         cwd=Path(__file__).parents[1],
     )
+
+
+def _cpu() -> float:
+    """Seconds of CPU that calls took by now."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

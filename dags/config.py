@@ -41,7 +41,6 @@ class Config(BaseModel):
         allow_inf_nan=False,
         # Forms and the documentation show them.
         use_attribute_docstrings=True,
-        defer_build=True,
     )
 
     @classmethod

@@ -22,13 +22,13 @@ ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-
 class Form(BaseModel):
     """The base of bodies that callers send. Unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Answer(BaseModel):
     """The base of answers. Later releases may add fields."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class Page(Answer, Generic[T]):
