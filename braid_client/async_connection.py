@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -19,6 +20,7 @@ from braid_client.errors import (
     Outcome,
     exchange,
     headers,
+    trusting,
     uses_proxies,
 )
 from braid_client.events import EventTable, requests_of
@@ -117,19 +119,26 @@ class AsyncSubmittedDataflow(DataflowDetail):
 class AsyncServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two have a default that is right
         self,
         url: str,
         key: SecretStr | str | None = None,
         *,
+        ca: Path | str | None = None,
+        by_name: bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: AsyncSleep = asyncio.sleep,
     ) -> None:
+        """`ca` is a file with the certificates that are trusted, by default those of the system.
+
+        Without `by_name` the certificate of the service may name any host.
+        """
         self.url = url.rstrip("/")
         self._sleep = sleep
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=headers(key),
+            verify=trusting(ca, by_name=by_name),
             transport=transport,
             trust_env=uses_proxies(self.url),
             # Without TLS there is nothing to verify, and reading the certificates takes long.

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,6 +21,7 @@ from braid_client.errors import (
     Sleep,
     exchange,
     headers,
+    trusting,
     uses_proxies,
 )
 from braid_client.events import EventTable, requests_of
@@ -118,19 +120,26 @@ class SubmittedDataflow(DataflowDetail):
 class ServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two have a default that is right
         self,
         url: str,
         key: SecretStr | str | None = None,
         *,
+        ca: Path | str | None = None,
+        by_name: bool = True,
         transport: httpx.BaseTransport | None = None,
         sleep: Sleep = time.sleep,
     ) -> None:
+        """`ca` is a file with the certificates that are trusted, by default those of the system.
+
+        Without `by_name` the certificate of the service may name any host.
+        """
         self.url = url.rstrip("/")
         self._sleep = sleep
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers(key),
+            verify=trusting(ca, by_name=by_name),
             transport=transport,
             trust_env=uses_proxies(self.url),
             # Without TLS there is nothing to verify, and reading the certificates takes long.

@@ -5,8 +5,10 @@ clients follow one set of rules, and differ only in how they send and wait.
 """
 
 import ipaddress
+import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -138,6 +140,24 @@ def headers(key: SecretStr | str | None) -> dict[str, str]:
     secret = key.get_secret_value() if isinstance(key, SecretStr) else key
     named = {"User-Agent": f"braid-client/{CLIENT_VERSION}", "Content-Type": "application/json"}
     return named if secret is None else named | {"Authorization": f"Bearer {secret}"}
+
+
+def trusting(certificates: Path | str | None, *, by_name: bool = True) -> ssl.SSLContext | bool:
+    """The trust in the certificates of a file, or in those of the system without one.
+
+    Without `by_name` a trusted certificate may name any host.
+    """
+    if certificates is None:
+        return True
+    try:
+        context = ssl.create_default_context(cafile=certificates)
+    except OSError as error:
+        why = error.strerror or "it holds no certificate"
+        raise Unreachable(f"{certificates}: cannot be used as trusted certificates: {why}; name another file") from None
+    # A certificate that is in the file is trusted by itself, without the one that signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.check_hostname = by_name
+    return context
 
 
 def uses_proxies(url: str) -> bool:

@@ -56,6 +56,8 @@ class Entrance:
     """The folder of the files `passwords` and `acl`, which its owner writes. A reload reads them again."""
     host: str = "127.0.0.1"
     port: int = 0
+    tls: tuple[Path, Path] | None = None
+    """The files of a certificate and its key, if clients come over TLS. They are read again once they change."""
 
 
 # As `bridge.embedded` it would load all of `bridge`, which takes four times the memory. The folder comes last on the
@@ -74,7 +76,7 @@ def embedded_command(
     if entrance is not None:
         files = [str(entrance.folder / name) for name in (PASSWORDS, ACCESS_LIST)]
         limit = ["--most-connections", str(most_connections())]
-        entrance_arguments = ["--entrance", entrance.host, str(entrance.port), *files, *limit]
+        entrance_arguments = ["--entrance", entrance.host, str(entrance.port), *files, *limit, *_tls(entrance)]
     listener = ["--listener", host, str(port), str(folder / PASSWORDS)]
     limits = ["--most-waiting", str(max_queued_messages), "--largest-packet", str(LARGEST_PACKET)]
     return [*embedded_start(), *listener, *entrance_arguments, *limits]
@@ -143,19 +145,20 @@ def mosquitto_command(
     return [program, "-c", str(configuration)]
 
 
-def relay_command(entrance: Entrance, broker: str = _SOCKET, *tls: Path) -> list[str]:
-    """The command that runs a relay before the mosquitto of this folder, or before one with another socket.
-
-    `tls` are the files of a certificate and its key, if tenants come over TLS.
-    """
+def relay_command(entrance: Entrance, broker: str = _SOCKET) -> list[str]:
+    """The command that runs a relay before the mosquitto of this folder, or before one with another socket."""
     return [
         *embedded_start("embedded.relay"),
         *("--listen", entrance.host, str(entrance.port)),
         *("--access-list", str(entrance.folder / ACCESS_LIST)),
         *("--broker", broker),
         *("--most-connections", str(most_connections())),
-        *(("--tls", *map(str, tls)) if tls else ()),
+        *_tls(entrance),
     ]
+
+
+def _tls(entrance: Entrance) -> list[str]:
+    return [] if entrance.tls is None else ["--tls", *map(str, entrance.tls)]
 
 
 def _tenants_listener(folder: Path, entrance: Entrance) -> dict[str, object]:

@@ -410,4 +410,5 @@ def service(url: str | None, file: Path | None) -> Client:
             f"no API key for {settings.service}: set BRAID_KEY, or key in braid.toml; without either, the key file in "
             f"{settings.root} is used, which exists where the service runs on this machine"
         )
-    return Client(settings.service, settings.key)
+    ca, by_name = settings.trusted or (None, True)
+    return Client(settings.service, settings.key, ca=ca, by_name=by_name)

@@ -150,6 +150,12 @@ def _issuer(value: str) -> str:
     return value
 
 
+def _both_files(value: Path | None, info: ValidationInfo) -> Path | None:
+    if (value is None) != (info.data.get("certificate") is None):
+        raise ValueError("certificate and certificate_key go together; name both files, or neither")
+    return None if value is None else value.expanduser()
+
+
 class _Kept(BaseModel):
     """The settings by which both sides of the service find each other on one machine."""
 
@@ -161,11 +167,26 @@ class _Kept(BaseModel):
     listen: str = Field("127.0.0.1", min_length=1, description="The address to serve on. Default: 127.0.0.1.")
     port: int = Field(8642, ge=1, le=65_535, description="The port to serve on. Default: 8642.")
 
+    certificate: Annotated[Path, AfterValidator(Path.expanduser)] | None = Field(
+        None, description="The certificate with which REST and the broker are served over TLS. Default: no TLS."
+    )
+    certificate_key: Annotated[Path | None, AfterValidator(_both_files)] = Field(
+        None, validate_default=True, description="The file of the certificate's key."
+    )
+
     @property
     def here(self) -> str:
         """The URL of the service on this machine."""
         host = self.listen_here
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """The files of the certificate and its key, if TLS is served."""
+        if self.certificate is None or self.certificate_key is None:
+            return None
+        return self.certificate.absolute(), self.certificate_key.absolute()
 
     @property
     def listen_here(self) -> str:
@@ -276,11 +297,25 @@ class ClientSettings(_Kept):
     """The service; the one on this machine if not given."""
     key: Annotated[SecretStr, Field(min_length=1)] | None = None
     """The API key; for the service on this machine, what it wrote into its root if not given."""
+    ca: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    """The certificates of authorities by which the service's is checked; those of the system if not given."""
 
     @property
     def service(self) -> str:
         """The URL of the service."""
         return self.url or self.here
+
+    @property
+    def trusted(self) -> tuple[Path, bool] | None:
+        """The file of certificates that are trusted, and whether the service's has to name its host.
+
+        The service on this machine is known by its certificate itself, whatever host that names.
+        """
+        if self.ca is not None:
+            return self.ca, True
+        if self.certificate is not None and self.service == self.here:
+            return self.certificate, False
+        return None
 
 
 _S = TypeVar("_S", bound=_Kept)
@@ -297,7 +332,8 @@ def read_client_settings(flags: Mapping[str, Any] | None = None, file: Path | No
     That key is shown to nobody but the service of this machine.
     """
     settings = _read(ClientSettings, flags or {}, file)
-    local = {settings.here} | {f"http://{name}:{settings.port}" for name in _HERE if settings.listen in _HERE}
+    scheme = settings.here.partition(":")[0]
+    local = {settings.here} | {f"{scheme}://{name}:{settings.port}" for name in _HERE if settings.listen in _HERE}
     if settings.key is None and settings.service in local:
         return settings.model_copy(update={"key": read_key(settings.root)})
     return settings

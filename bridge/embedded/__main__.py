@@ -16,9 +16,11 @@ from itertools import chain
 from pathlib import Path
 
 from .access import Door, UnfitList
+from .certificate import ServedCertificate, UnfitCertificate
 from .connection import Connection
 from .exchange import Exchange
 from .packets import MOST_PACKET_BYTES, VERSION, Code, Published
+from .relay import keep_current
 
 _REPORT_INTERVAL = 1.0
 """Seconds between two updates of the topics below $SYS."""
@@ -34,6 +36,7 @@ class Opening:
     door: Door
     most: int = 0
     """The most connections; 0 is no limit."""
+    tls: ServedCertificate | None = None
 
 
 class EmbeddedBroker:
@@ -69,7 +72,10 @@ class EmbeddedBroker:
                 reuse_address=True,
                 family=socket.AF_INET6 if ":" in opening.host else socket.AF_UNSPEC,
                 backlog=1_024,
+                ssl=None if opening.tls is None else opening.tls.context,
             )
+        served = [opening.tls for opening in self._listeners if opening.tls is not None]
+        looking = [asyncio.create_task(keep_current(certificate)) for certificate in served]
         began = self._loop.time()
         self._update("version", VERSION)
         while not self._ending.is_set():
@@ -79,6 +85,8 @@ class EmbeddedBroker:
                 await asyncio.wait_for(self._ending.wait(), _REPORT_INTERVAL)
             except TimeoutError:
                 continue
+        for look in looking:
+            look.cancel()
         for connection in list(chain(*self._connections)):
             connection.disconnect(Code.SHUTTING_DOWN)
 
@@ -141,16 +149,20 @@ def main() -> None:
         default=MOST_PACKET_BYTES,
         help="limit of a packet in bytes; a client that sends more is disconnected",
     )
+    parser.add_argument(
+        "--tls", nargs=2, type=Path, metavar=("CERTIFICATE", "KEY"), help="files for TLS at the entrances"
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
+        tls = ServedCertificate(*given.tls) if given.tls else None
         listeners = [
-            Opening(host=host, port=int(port), door=Door(*map(Path, files)), most=most)
-            for openings, most in ((given.listener, 0), (given.entrance, given.most_connections))
+            Opening(host=host, port=int(port), door=Door(*map(Path, files)), most=most, tls=by)
+            for openings, most, by in ((given.listener, 0, None), (given.entrance, given.most_connections, tls))
             for host, port, *files in openings
         ]
         asyncio.run(_serve(listeners, given.most_waiting, given.largest_packet))
-    except (OSError, UnfitList) as error:
+    except (OSError, UnfitList, UnfitCertificate) as error:
         sys.exit(str(error))
 
 

@@ -17,7 +17,6 @@ import asyncio
 import logging
 import secrets
 import signal
-import ssl
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
@@ -30,8 +29,11 @@ from paho.mqtt.properties import Properties
 
 from . import packets
 from .access import Rights, UnfitList
+from .certificate import ServedCertificate, UnfitCertificate
 from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
+CERTIFICATE_LOOK_EVERY = 1.0
+"""Seconds between two looks at the files of a certificate."""
 _LONGEST_ID = 65_535
 _MOST_UNSENT = 1 << 20
 """Bytes that wait for a client, beyond which it gets no more refusals and is disconnected."""
@@ -343,12 +345,26 @@ class BrokerEnd(PassageEnd):
         return packets.suback(client.version, packet, [fields.byte() if code is None else code for code in codes])
 
 
-async def _serve(host: str, port: int, client: Callable[[], ClientEnd], tls: ssl.SSLContext | None) -> None:
+async def keep_current(certificate: ServedCertificate) -> None:
+    """Take a certificate up whenever its files have changed."""
+    while True:
+        await asyncio.sleep(CERTIFICATE_LOOK_EVERY)
+        try:
+            certificate.look()
+        except UnfitCertificate as error:
+            log.error("%s; the one before stays in force", error)  # noqa: TRY400 - it says where and what to do
+
+
+async def _serve(host: str, port: int, client: Callable[[], ClientEnd], tls: ServedCertificate | None) -> None:
     loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
-    await loop.create_server(client, host, port, reuse_address=True, backlog=1_024, ssl=tls)
+    context = None if tls is None else tls.context
+    await loop.create_server(client, host, port, reuse_address=True, backlog=1_024, ssl=context)
+    looking = None if tls is None else asyncio.create_task(keep_current(tls))
     await ending.wait()
+    if looking is not None:
+        looking.cancel()
 
 
 def main() -> None:
@@ -363,14 +379,11 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     host, port = given.listen
     try:
-        tls = None
-        if given.tls:
-            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            tls.load_cert_chain(*given.tls)
+        tls = ServedCertificate(*given.tls) if given.tls else None
         clients = set[ClientEnd]()
         client = partial(ClientEnd, AccessList(given.access_list), given.broker, clients, given.most_connections)
         asyncio.run(_serve(host, int(port), client, tls))
-    except (OSError, UnfitList) as error:
+    except (OSError, UnfitList, UnfitCertificate) as error:
         sys.exit(str(error))
 
 

@@ -42,6 +42,7 @@ class BrokerAndHost:
             broker=settings.broker.get_secret_value() if settings.broker else None,
             entrance=settings.broker is None,
             listen=settings.listen,
+            tls=None if settings.tls is None else (str(settings.tls[0]), str(settings.tls[1])),
         )
         self._keeper = (
             None if self._order.broker is not None and self._order.host is None else KeeperHandle(self._order)
@@ -68,7 +69,7 @@ class BrokerAndHost:
     def start(self) -> None:
         """Start what is to run here, or find it running."""
         if self._keeper is not None and (port := self._keeper.start().entrance) is not None:
-            self._entrance = Address(host=self._reached, port=port)
+            self._entrance = Address(host=self._reached, port=port, tls=self._order.tls is not None)
 
     def leave(self) -> None:
         """Let both run on without this manager."""

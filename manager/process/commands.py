@@ -77,8 +77,9 @@ def entrance(  # noqa: PLR0913 - an option for each of its settings
         from bridge.broker_setup import Entrance, relay_command  # noqa: PLC0415 - as above
         from bridge.machine import allow_many_descriptors  # noqa: PLC0415 - as above
 
-        tls = () if certificate is None or key is None else (certificate, key)
-        command = relay_command(Entrance(folder=access, host=host.strip("[]"), port=int(port)), str(socket), *tls)
+        tls = None if certificate is None or key is None else (certificate, key)
+        opened = Entrance(folder=access, host=host.strip("[]"), port=int(port), tls=tls)
+        command = relay_command(opened, str(socket))
         allow_many_descriptors()
         os.execv(command[0], command)  # noqa: S606 - the command is our own
 

@@ -116,6 +116,11 @@ _CONNECTING = 5.0
 _AT_ONCE = 16
 
 
+def _asking(settings: ClientSettings) -> Client:
+    ca, by_name = settings.trusted or (None, True)
+    return Client(settings.service, settings.key, ca=ca, by_name=by_name)
+
+
 def certificates(client: ClientSettings, settings: Settings) -> Finding:
     """Check that no certificate ends soon that the broker or a machine with copies shows."""
     places = _places(client, settings)
@@ -139,7 +144,7 @@ def _places(client: ClientSettings, settings: Settings) -> dict[str, tuple[str, 
     # Whether the service answers is another check's matter.
     with suppress(Refused, NotDone):
         if client.key is not None:
-            with Client(client.service, client.key) as asking:
+            with _asking(client) as asking:
                 for machine in asking.machines():
                     host, _, port = machine.at.rpartition(":")
                     if machine.alive and port.isdecimal():
@@ -226,7 +231,7 @@ def copies_reach(client: ClientSettings, _settings: Settings) -> Finding:
     if client.key is None:
         return ok(what, "the ways to other machines were not tried, since no API key is here; name one in BRAID_KEY")
     try:
-        with Client(client.service, client.key) as asking:
+        with _asking(client) as asking:
             places = {machine.name: machine.at for machine in asking.machines() if machine.alive and machine.at}
     except Refused as error:
         return ok(what, f"the ways to other machines were not tried, since {client.service} refused: {error}")
@@ -466,7 +471,7 @@ def _sqlite(settings: Settings) -> Finding:
 
 def _is_braid(settings: Settings) -> bool:
     try:
-        with Client(settings.here) as client:
+        with Client(settings.here, ca=settings.certificate, by_name=False) as client:
             next(client.tenants(), None)
     except Refused as error:
         return error.code != "unknown"

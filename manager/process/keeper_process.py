@@ -29,8 +29,8 @@ from engine.log_lines import begin_log
 
 BROKER_USER = "braid"
 """The user that Braid's own processes connect as."""
-MQTT_PORT = 1883
-"""The port where clients of MQTT expect a broker: tenants come in there where it is free."""
+MQTT_PORT, MQTTS_PORT = 1883, 8883
+"""The ports where clients of MQTT expect a broker, without and with TLS: tenants come in there where it is free."""
 _HERE = "127.0.0.1"
 """Where the broker listens for Braid's own processes."""
 KEEPER_TAKEN = 3
@@ -61,6 +61,8 @@ class KeeperOrder:
     """Whether the broker is to let tenants in, by the lists in the folder `access` of the root."""
     listen: str = _HERE
     """The address at which the broker listens for tenants."""
+    tls: tuple[str, str] | None = None
+    """The files of a certificate and its key, if tenants come over TLS."""
 
     @property
     def digest(self) -> str:
@@ -209,10 +211,12 @@ def _broker(order: KeeperOrder, root: Path, before: KeeperRecord | None) -> Brok
 def _started(order: KeeperOrder, root: Path, password: str, had: int, tenants_had: int) -> Broker:
     """A broker at the first ports that are free; chosen again where another broker was quicker."""
     left = _ATTEMPTS
+    tls = None if order.tls is None else (Path(order.tls[0]), Path(order.tls[1]))
     while True:
         port = first_free(_HERE, had)
-        door = first_free(order.listen, *(number for number in (tenants_had, MQTT_PORT) if number != port))
-        entrance = Entrance(folder=root / "access", host=order.listen, port=door) if order.entrance else None
+        usual = MQTT_PORT if tls is None else MQTTS_PORT
+        door = first_free(order.listen, *(number for number in (tenants_had, usual) if number != port))
+        entrance = Entrance(folder=root / "access", host=order.listen, port=door, tls=tls) if order.entrance else None
         try:
             return start_broker(root / "broker", {BROKER_USER: password}, entrance=entrance, host=_HERE, port=port)
         except BrokerDown:

@@ -189,6 +189,7 @@ class Manager:
                     lambda: self._words.put(_Word("broken")),
                     listen=self._settings.listen,
                     port=self._settings.port,
+                    tls=self._settings.tls,
                 )
             )
             # Else those who listen to it would hold up the end of REST.

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +19,12 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
+from bridge.embedded.certificate import ServedCertificate, UnfitCertificate
+from bridge.embedded.relay import CERTIFICATE_LOOK_EVERY
 from dags import Document
 from engine.log_lines import named
 from manager.adaptation import routes as adaptation
+from manager.background import ManagerWatch, RegularLooks
 from manager.dataflows import routes as dataflows
 from manager.jobs import routes as jobs
 from manager.kernel.live_events import LiveEvents
@@ -204,26 +207,48 @@ class CannotServe(RuntimeError):
 class Server:
     """Serves REST in a thread of its own while the context lasts."""
 
-    def __init__(self, url: str, app: FastAPI, ended: Callable[[], None], *, listen: str, port: int) -> None:
-        """`ended` is called when the server ends by itself."""
+    def __init__(  # noqa: PLR0913 - each is a part of where and what is served
+        self,
+        url: str,
+        app: FastAPI,
+        ended: Callable[[], None],
+        *,
+        listen: str,
+        port: int,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        """`ended` is called when the server ends by itself; `tls` are the files of a certificate and its key."""
         self._url = url
         self._ended = ended
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
+        self._looks: RegularLooks | None = None
+        if tls is not None:
+            try:
+                certificate = ServedCertificate(*tls)
+            except UnfitCertificate as error:
+                raise CannotServe(str(error)) from None
+            config.load()
+            config.ssl = certificate.context
+            look = ManagerWatch(partial(_look, certificate), "the certificate stays as it is")
+            self._looks = RegularLooks(look, every=CERTIFICATE_LOOK_EVERY)
         self._socket = listening(listen, port)
-        self._server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
-        )
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="serves REST", daemon=True)
 
     def __enter__(self) -> Self:
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.set_threshold(*COLLECTION_THRESHOLDS)
         self._thread.start()
+        if self._looks is not None:
+            self._looks.start()
         log.info("serves at %s", self._url, extra=named("serves", url=self._url))
         return self
 
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
+        if self._looks is not None:
+            self._looks.stop()
         self._server.should_exit = True
         self._thread.join()
 
@@ -235,6 +260,14 @@ class Server:
         finally:
             self._socket.close()
             self._ended()
+
+
+def _look(certificate: ServedCertificate) -> None:
+    try:
+        if certificate.look():
+            log.info("serves with the new certificate", extra=named("certificate"))
+    except UnfitCertificate as error:
+        log.error("%s; the one before stays in force", error)  # noqa: TRY400 - it says where and what to do
 
 
 def listening(host: str, port: int) -> socket.socket:
