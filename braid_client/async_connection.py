@@ -138,11 +138,10 @@ class AsyncServiceConnection:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=headers(key),
-            verify=trusting(ca, by_name=by_name),
+            # Without TLS there is nothing to verify, and reading the certificates takes long.
+            verify=not self.url.startswith("http:") and trusting(ca, by_name=by_name),
             transport=transport,
             trust_env=uses_proxies(self.url),
-            # Without TLS there is nothing to verify, and reading the certificates takes long.
-            verify=not self.url.startswith("http:"),
         )
 
     def __repr__(self) -> str:
