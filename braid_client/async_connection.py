@@ -135,13 +135,14 @@ class AsyncServiceConnection:
         """
         self.url = url.rstrip("/")
         self._sleep = sleep
+        proxies = uses_proxies(self.url)
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=headers(key),
-            # Without TLS there is nothing to verify, and reading the certificates takes long.
-            verify=not self.url.startswith("http:") and trusting(ca, by_name=by_name),
+            # Without TLS, also to a proxy, there is nothing to verify, and reading the certificates takes long.
+            verify=(proxies or not self.url.startswith("http:")) and trusting(ca, by_name=by_name),
             transport=transport,
-            trust_env=uses_proxies(self.url),
+            trust_env=proxies,
         )
 
     def __repr__(self) -> str:
