@@ -348,13 +348,15 @@ def exit_on_error(notation: Notation = Notation.TABLE) -> Iterator[None]:
 
 
 def _place(pointer: str) -> str:
-    """Where a problem is, in the words of the command line: an option, or a place in a document.
+    """Where a problem is, in the words of the command line: an option, an argument, or a place in a document.
 
-    >>> [_place(pointer) for pointer in ("/query/tenant", "/header/if-match", "/tasks/0/type", "")]
-    ['--tenant', '--if-match', '/tasks/0/type', '(document)']
+    >>> [_place(pointer) for pointer in ("/query/tenant", "/header/if-match", "/path/id", "/tasks/0/type", "")]
+    ['--tenant', '--if-match', 'ID', '/tasks/0/type', '(document)']
     """
     _, _, rest = pointer.partition("/")
     part, _, name = rest.partition("/")
+    if part == "path" and name:
+        return name.upper()
     return f"--{name.replace('_', '-')}" if part in {"query", "header"} and name else pointer or "(document)"
 
 

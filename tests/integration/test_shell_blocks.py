@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,9 @@ def typed(shown: Page, folder: Path, programs: Path, settings: Mapping[str, str]
     (place / ".venv").mkdir(parents=True)
     (place / ".venv" / "bin").symlink_to(programs)
     shown.save_files(place)
+    with chdir(place):
+        # A page's programs write what its blocks use.
+        shown.run()
     script = "".join(f"printf '\\n{MARK} {each.line}\\n'\n{each.text}" for each in lines)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "XDG_"))}
     environment = {
