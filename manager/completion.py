@@ -186,6 +186,8 @@ def _names(parameter: str, group: str, words: Sequence[str]) -> list[str]:
     given = dict(pairwise(words))
     import httpx  # noqa: PLC0415 - most words need no service
 
+    from braid_client.errors import NotDone, trusting  # noqa: PLC0415 - as above
+
     try:
         file = Path(given["--settings"]) if "--settings" in given else None
         settings = read_client_settings({"url": given.get("--url")}, file)
@@ -193,9 +195,13 @@ def _names(parameter: str, group: str, words: Sequence[str]) -> list[str]:
             return []
         headers = {"Authorization": f"Bearer {settings.key.get_secret_value()}"}
         url = f"{settings.service}/v1/{place}"
-        answer = httpx.get(url, params={"limit": 500}, headers=headers, timeout=_PATIENCE, trust_env=False)
+        ca, by_name = settings.trusted or (None, True)
+        verify = url.startswith("https:") and trusting(ca, by_name=by_name)
+        answer = httpx.get(
+            url, params={"limit": 500}, headers=headers, timeout=_PATIENCE, trust_env=False, verify=verify
+        )
         items = answer.raise_for_status().json()["items"]
-    except (httpx.HTTPError, WrongSettings, ValueError, KeyError, TypeError):
+    except (httpx.HTTPError, NotDone, WrongSettings, ValueError, KeyError, TypeError):
         return []
     names = [str(item.get("name", item.get("job"))) for item in items]
     counts = Counter(names)
