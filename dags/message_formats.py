@@ -12,10 +12,15 @@ _Character = Annotated[str, StringConstraints(pattern=r"^[\t\x20-\x7e]$")]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
+def _with_kind(schema: dict[str, Any]) -> None:
+    # It tells which format is meant, though each has the only one that it may have by default.
+    schema["required"] = ["kind", *schema.get("required", ())]
+
+
 class _Format(BaseModel):
     """The base of formats."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_with_kind)
 
     media_types: ClassVar[tuple[str, ...]] = ()
     """The content types under which events are sent in this format over REST."""
@@ -151,7 +156,7 @@ _Formats: TypeAlias = (
     | TextMessages
     | RawMessages
 )
-_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "protobuf", "sparkplug", "text", "raw"]
+_Kind: TypeAlias = Literal["json", "jsonl", "csv", "senml", "msgpack", "avro", "sparkplug", "text", "raw"]
 MessageFormat: TypeAlias = Annotated[
     Annotated[_Formats, Field(discriminator="kind")], BeforeValidator(_whole, json_schema_input_type=_Kind | _Formats)
 ]

@@ -1,8 +1,8 @@
 """The base of forms and answers: names, pages and problems."""
 
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints, WithJsonSchema
 
 T = TypeVar("T")
 
@@ -17,6 +17,10 @@ SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 
 ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 """Hosts name it when they are started."""
+
+
+SentDocument = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "format": "document"})]
+"""A document within a form, which is read apart from it. Its schema is that of documents."""
 
 
 class Form(BaseModel):

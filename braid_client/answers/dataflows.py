@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from braid_client.answers.base import Answer, FieldProblem, Form
+from braid_client.answers.base import Answer, FieldProblem, Form, SentDocument
 from braid_client.answers.pipelines import GivenUpModule, PlanAnswer
 from dags.outputs import EnvelopeOutput, OutputFormat
 from dags.schema import Kind
@@ -290,7 +290,7 @@ class ExplainAnswer(Answer):
 class BundleForm(Form):
     """Documents to submit together."""
 
-    documents: Annotated[tuple[dict[str, Any], ...], Field(min_length=1, max_length=100)]
+    documents: Annotated[tuple[SentDocument, ...], Field(min_length=1, max_length=100)]
 
 
 class BundleAnswer(Answer):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from braid_client.answers.base import Answer, Form
+from braid_client.answers.base import Answer, Form, SentDocument
 from braid_client.answers.reconfigurations import ReconfigurationAnswer
 from dags.vocabulary import Criterion, ModuleShape
 
@@ -130,7 +130,7 @@ class ReplanKind(StrEnum):
 class ReplanForm(Form):
     """A wish to plan a running pipeline again."""
 
-    pipeline: dict[str, Any] | None = None
+    pipeline: SentDocument | None = None
     """The pipeline with other goals or places; as it was submitted if left out."""
     prefer: tuple[Criterion, ...] | None = Field(default=None, max_length=len(Criterion))
     """What is optimised this time; fewest changes, then what the pipeline prefers, if left out."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from braid_client.answers.base import Answer
+from braid_client.answers.base import Answer, SentDocument
 from dags.vocabulary import Scheduler
 
 
@@ -18,7 +18,7 @@ class ReconfigurationForm(BaseModel):
 
     tasks: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
     """For each task a JSON merge patch (RFC 7396) of its `type` and `config`."""
-    document: dict[str, Any] | None = None
+    document: SentDocument | None = None
     """The whole document instead; tasks may differ in types and configs, and come and go between those that stay."""
     fresh: list[str] = Field(default_factory=list, max_length=10_000)
     """The changed tasks that begin without state."""

@@ -37,7 +37,7 @@ from manager.rest.dependencies import (
     Text,
     TheCaller,
     TheDataflow,
-    ThePage,
+    TheNumberedPage,
     TheService,
     document,
     in_turn,
@@ -109,7 +109,7 @@ def submit_bundle(  # noqa: PLR0913, PLR0917 - each is a part of the request
 def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
     caller: TheCaller,
-    page: ThePage,
+    page: TheNumberedPage,
     tenant: Annotated[ForTenant, Query(description="Only this tenant's.")] = None,
     state: Annotated[
         DataflowState | None,

@@ -20,7 +20,17 @@ from braid_client.answers.jobs import (
     StreamAnswer,
 )
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.rest.dependencies import Named, Text, TheCaller, TheDataflow, TheId, ThePage, TheService, form
+from manager.rest.dependencies import (
+    Named,
+    Text,
+    TheCaller,
+    TheDataflow,
+    TheId,
+    TheNumberedPage,
+    ThePage,
+    TheService,
+    form,
+)
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["running"])
@@ -31,7 +41,7 @@ _NamedImage = Annotated[ImageName, Path(description="The name by which hosts are
 def running_tasks(
     service: TheService,
     caller: TheCaller,
-    page: ThePage,
+    page: TheNumberedPage,
     job: Annotated[Text | None, Query(description="Only those of this job.")] = None,
 ) -> Page[RunningTaskAnswer]:
     """List the running tasks, by instance. A tenant sees its own, and how many others share them."""
@@ -39,13 +49,13 @@ def running_tasks(
 
 
 @router.get("/running/dags", **documented(Forbidden, StateNotReady))
-def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
+def running_dags(service: TheService, caller: TheCaller, page: TheNumberedPage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
     return service.running.dags(caller, page)
 
 
 @router.get("/jobs", **documented(Forbidden, StateNotReady))
-def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
+def jobs(service: TheService, caller: TheCaller, page: TheNumberedPage) -> Page[JobAnswer]:
     """List the jobs, each with its plan and the status that its host reports; operators only."""
     return service.running.jobs(caller, page)
 
@@ -57,7 +67,7 @@ def job(service: TheService, caller: TheCaller, job: TheId) -> JobAnswer:
 
 
 @router.get("/streams", **documented(Forbidden, StateNotReady))
-def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
+def streams(service: TheService, caller: TheCaller, page: TheNumberedPage) -> Page[StreamAnswer]:
     """List the derived streams between jobs; operators only."""
     return service.running.streams(caller, page)
 

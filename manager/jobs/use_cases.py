@@ -25,11 +25,12 @@ class RunningJobs(Base):
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         """The running graph, or what of it a job has, by instance; a tenant's own tasks, and of others only counts."""
+        after = paging.after_number
         with self._committer.looking() as state:
             running = state.running.tasks if job is None else _active(state, job)
             if caller.tenant is not None:
                 running = _serving(state, caller.tenant).intersection(running)
-            instances = sorted(instance for instance in running if instance > paging.after_number)
+            instances = sorted(instance for instance in running if instance > after)
             return paged(
                 instances[: paging.limit + 1],
                 paging.limit,
@@ -40,8 +41,9 @@ class RunningJobs(Base):
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         """The running DAGs; operators only."""
         operators_only(caller)
+        after = paging.after_number
         with self._committer.looking() as state:
-            answers = [answer for answer in _dags(state) if answer.id > paging.after_number]
+            answers = [answer for answer in _dags(state) if answer.id > after]
         return paged(
             answers[: paging.limit + 1], paging.limit, cursor=lambda answer: answer.id, answer=lambda answer: answer
         )
@@ -49,8 +51,9 @@ class RunningJobs(Base):
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         """The jobs; operators only."""
         operators_only(caller)
+        after = paging.after_number
         with self._committer.looking() as state:
-            plans = sorted((job, plan) for job, plan in state.plans.items() if job > paging.after_number)
+            plans = sorted((job, plan) for job, plan in state.plans.items() if job > after)
         shown = plans[: paging.limit + 1]
         return paged(shown, paging.limit, cursor=lambda entry: entry[0], answer=lambda entry: self._job(entry[1]))
 
@@ -66,10 +69,11 @@ class RunningJobs(Base):
     def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
         """The derived streams that cross jobs; operators only."""
         operators_only(caller)
+        after = paging.after_number
         consumers: dict[tuple[Instance, str], list[str]] = {}
         with self._committer.looking() as state:
             for bridge in sorted(state.jobs.bridges):
-                if state.running.tasks[bridge.parent].inputs and bridge.parent > paging.after_number:
+                if state.running.tasks[bridge.parent].inputs and bridge.parent > after:
                     consumers.setdefault((bridge.parent, bridge.port), []).append(str(bridge.to))
             answers = [
                 StreamAnswer(

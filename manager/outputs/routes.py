@@ -24,7 +24,7 @@ from manager.rest.dependencies import (
     Text,
     TheCaller,
     TheDataflow,
-    ThePage,
+    TheNumberedPage,
     TheService,
 )
 from manager.rest.examples import example
@@ -37,7 +37,7 @@ Alike = Annotated[bool, Query(description="All dead letters of the same task wit
 
 @router.get("/dead-letters", **documented())
 def dead_letters(
-    service: TheService, caller: TheCaller, page: ThePage, dataflow: OnlyOfDataflow = None
+    service: TheService, caller: TheCaller, page: TheNumberedPage, dataflow: OnlyOfDataflow = None
 ) -> Page[DeadLetterAnswer]:
     """List events that tasks of the caller's dataflows failed on, newest first."""
     return service.dead_letters.page(caller, page, dataflow=dataflow)
@@ -45,7 +45,7 @@ def dead_letters(
 
 @router.get("/dead-letters/groups", **documented())
 def dead_letter_groups(
-    service: TheService, caller: TheCaller, page: ThePage, dataflow: OnlyOfDataflow = None
+    service: TheService, caller: TheCaller, page: TheNumberedPage, dataflow: OnlyOfDataflow = None
 ) -> Page[DeadLetterGroupAnswer]:
     """List the same by task and reason: how many, and when the first and the last came; newest first."""
     return service.dead_letters.groups(caller, page, dataflow=dataflow)

@@ -21,7 +21,7 @@ from braid_client.answers.overview import (
     TaskTypeAnswer,
 )
 from manager.problem import TROUBLES, InvalidRequest, NotFound, StateNotReady
-from manager.rest.dependencies import Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import Text, TheCaller, TheNumberedPage, ThePage, TheService
 from manager.rest.metrics import READY, RequestCounts
 from manager.rest.openapi import OF_EVERY_CALLER, REQUEST_ID, documented, problems
 
@@ -41,7 +41,7 @@ operations_router = APIRouter(prefix="/v1", tags=["operations"])
 def operations(
     service: TheService,
     caller: TheCaller,
-    page: ThePage,
+    page: TheNumberedPage,
     kind: Annotated[OperationKind | None, Query(description="Only those of this kind.")] = None,
     subject: Annotated[Text | None, Query(description="Only those on this dataflow, source, tenant or key.")] = None,
 ) -> Page[OperationAnswer]:

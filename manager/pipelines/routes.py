@@ -19,7 +19,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest import dependencies
-from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, ThePage, TheService
+from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, TheNumberedPage, TheService
 from manager.rest.openapi import documented
 from planning.forms import MOST_VERSION, ModuleForm
 
@@ -44,7 +44,7 @@ def publish_module(
 def modules(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
     caller: TheCaller,
-    page: ThePage,
+    page: TheNumberedPage,
     tenant: Annotated[ForTenant, Query(description="Only this tenant's.")] = None,
     name: Annotated[Text | None, Query(description="Only those with this name.")] = None,
     shape: Annotated[ModuleShape | None, Query(description="Only those of this shape.")] = None,
@@ -57,7 +57,7 @@ def modules(  # noqa: PLR0913, PLR0917 - each is a filter
 
 @router.get("/modules/{name}", **documented(NotFound))
 def module_versions(
-    service: TheService, caller: TheCaller, name: Named, page: ThePage, tenant: OfTenant = None
+    service: TheService, caller: TheCaller, name: Named, page: TheNumberedPage, tenant: OfTenant = None
 ) -> Page[ModuleAnswer]:
     """List the versions of a module, oldest first."""
     return service.modules.versions(caller, name, page, tenant=tenant)
@@ -122,7 +122,9 @@ def put_wheel(
 
 
 @wheels_router.get("/wheels", **documented(NotFound))
-def wheels(service: TheService, caller: TheCaller, page: ThePage, tenant: ForTenant = None) -> Page[WheelAnswer]:
+def wheels(
+    service: TheService, caller: TheCaller, page: TheNumberedPage, tenant: ForTenant = None
+) -> Page[WheelAnswer]:
     """List wheels, in the order in which they were sent."""
     return service.wheels.page(caller, page, tenant=tenant)
 

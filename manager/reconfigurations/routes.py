@@ -23,7 +23,7 @@ from manager.rest.dependencies import (
     TheCaller,
     TheDataflow,
     TheNumber,
-    ThePage,
+    TheNumberedPage,
     TheService,
     form,
     in_turn,
@@ -76,7 +76,7 @@ def reconfigure(  # noqa: PLR0913, PLR0917 - each is a part of the request
 
 @router.get("/reconfigurations", **documented(NotFound))
 def reconfigurations(
-    service: TheService, caller: TheCaller, dataflow: TheDataflow, page: ThePage
+    service: TheService, caller: TheCaller, dataflow: TheDataflow, page: TheNumberedPage
 ) -> Page[ReconfigurationAnswer]:
     """List the reconfigurations of a dataflow, newest first."""
     return service.reconfigurations.page(caller, dataflow, page)

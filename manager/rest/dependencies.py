@@ -11,6 +11,7 @@ and `planning` parse them; forms are parsed here.
 """
 
 import asyncio
+import json
 import time
 import zlib
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails, from_json
 
 from braid_client.answers.base import TenantName
@@ -295,7 +296,22 @@ async def _paging(
     return Paging(after=after, limit=limit)
 
 
+# What is no number is refused by its list, which says what to do.
+_NumberedCursor = Annotated[
+    str, StringConstraints(max_length=300), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,18}$"})
+]
+
+
+async def _numbered_paging(
+    after: Annotated[_NumberedCursor | None, Query(description="The `next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Most items of the page.")] = 100,
+) -> Paging:
+    return Paging(after=after, limit=limit)
+
+
 ThePage = Annotated[Paging, Depends(_paging)]
+TheNumberedPage = Annotated[Paging, Depends(_numbered_paging)]
+"""The part of a list that is in the order of numbers."""
 _OF_WHOM = " Operators write `TENANT:NAME` where several tenants have the name. Write a colon for a slash."
 Named = Annotated[Text, Path(description="Its name, as lists show it.")]
 TheId = Annotated[Text, Path(description="Its id, as lists show it.")]
@@ -348,12 +364,11 @@ IdempotencyKey = Annotated[
         description="Any text of your choice. Sending the same again with the same key does it only once.",
     ),
 ]
-_ETAGS = r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
 
 
 async def _tags(
     if_match: Annotated[
-        Annotated[str, StringConstraints(max_length=2_000, pattern=_ETAGS)] | None,
+        str | None,
         Header(
             alias="If-Match",
             description="The `ETag` of the document that the change was made for; it is refused if there is another.",
@@ -492,10 +507,32 @@ def open_form(model: type[F]) -> Callable[[Request], Awaitable[F]]:
 async def _parse(request: Request, model: type[F], most: int) -> F:
     raw = await _read(request, most)
     try:
-        return model.model_validate_json(raw, strict=True)
+        return _validated(raw, model)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)
         raise InvalidRequest(_problem(detail, raw, model) for detail in wrong) from None
+
+
+def _validated(raw: bytes, model: type[F]) -> F:
+    """The form in a body. An integer may be written as 7.0, which is one by JSON Schema."""
+    try:
+        return model.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        body: Any = from_json(raw) if error.errors()[0]["type"] != "json_invalid" else None
+        whole = [detail for detail in error.errors() if detail["type"] == "int_type" and _is_whole(detail["input"])]
+        if not whole:
+            raise
+        for detail in whole:
+            *above, last = _place(detail["loc"], body)
+            place = body
+            for token in above:
+                place = place[token]
+            place[last] = int(detail["input"])
+    return model.model_validate_json(json.dumps(body), strict=True)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer()
 
 
 async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,), *, unzips: bool = False) -> bytes:

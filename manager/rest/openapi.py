@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from braid_client.answers.base import ProblemAnswer
 from braid_client.request import IDEMPOTENCY_HEADER
+from dags import Document
 from manager.problem import (
     Changed,
     DatabaseAway,
@@ -170,7 +171,9 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         [(model, "validation") for model in _bodies.values()], ref_template=_COMPONENTS + "{model}-Input"
     )
     for name, body in bodies["$defs"].items():
-        schemas[f"{name}-Input"] = _without(body, "uniqueItems")
+        schemas[f"{name}-Input"] = _with_documents(_without(body, "uniqueItems"))
+    for part in list(schemas.values()):
+        _require_kinds(part, schemas)
     # Pydantic makes titles of names, which say nothing more.
     components["schemas"] = _without(schemas, "title")
     components["headers"] = _HEADERS
@@ -260,6 +263,26 @@ def _without(schema: Any, name: str) -> Any:
         kept = ((key, value) for key, value in schema.items() if key != name or isinstance(value, dict))
         return {key: _without(value, name) for key, value in kept}
     return [_without(item, name) for item in schema] if isinstance(schema, list) else schema
+
+
+def _require_kinds(schema: Any, schemas: dict[str, Any]) -> None:
+    """Require what tells forms apart, though each form has a default for it."""
+    if isinstance(schema, dict):
+        told = schema.get("discriminator", {})
+        for reference in told.get("mapping", {}).values():
+            form = schemas[reference.removeprefix(_COMPONENTS)]
+            form["required"] = list(dict.fromkeys([*form.get("required", ()), told["propertyName"]]))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _require_kinds(part, schemas)
+
+
+def _with_documents(schema: Any) -> Any:
+    """Have documents within forms refer to the schema of documents."""
+    if isinstance(schema, dict):
+        if schema.get("format") == "document":
+            return {"$ref": f"{_COMPONENTS}{Document.__name__}-Input"}
+        return {key: _with_documents(value) for key, value in schema.items()}
+    return [_with_documents(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -504,3 +504,25 @@ def test_events_are_heard_by_cookie(served_town: tuple[Town, str], browser: http
     signed_in(browser, served_town[0].keys["ann"])
     with browser.stream("GET", "/v1/events") as stream:
         assert (200, ": listening") == (stream.status_code, next(stream.iter_lines()))
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [
+        ('{"dataflows": 7.0, "tasks": 11103022.0}', (201, {"dataflows": 7, "tasks": 11103022})),
+        ('{"dataflows": 7.0, "tasks": 7.5}', (422, ["/quota/tasks"])),
+        ('{"dataflows": 7.0, "tasks": "7"}', (422, ["/quota/tasks"])),
+        ('{"dataflows": 1e300}', (422, ["/quota/dataflows"])),
+    ],
+)
+def test_a_whole_number_may_be_written_with_a_point(
+    operator: httpx.Client, quota: str, expected: tuple[int, object]
+) -> None:
+    """It is an integer by JSON Schema. What is none is refused at its place."""
+    body = f'{{"name": "eve", "quota": {quota}}}'
+    answer = operator.post("/v1/tenants", content=body, headers={"Content-Type": "application/json"})
+    read = answer.json()
+    if answer.is_success:
+        assert expected == (answer.status_code, {name: read["quota"][name] for name in ("dataflows", "tasks")})
+    else:
+        assert expected == (answer.status_code, [error["pointer"] for error in read["errors"]])

@@ -4,7 +4,10 @@ Requests go to the real service over a database. Ids, tenants and documents are 
 callers in turn: an operator and two tenants.
 """
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +16,9 @@ from zlib import crc32
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 
@@ -30,6 +35,8 @@ from tests.manager.rest.town import OTHER, OWN, Town, town
 
 EXAMPLES = 3
 """For each operation, besides those that cover each parameter once."""
+SLOW_EXAMPLES, MANY = 280, 50_000
+"""In the slow suite: for each operation and each way to draw them, and at least in all."""
 WALKS, STEPS = 6, 8
 """How often somebody goes from one answer to the next request, and how far."""
 CALLERS = ("operator", "ann", "bob")
@@ -60,6 +67,10 @@ _EXISTING = {
 """What the last parameter of a path may be besides what is made up; not what the callers themselves need."""
 _SOURCES, _TENANTS = ("spare", "city:spare", "city:street"), ("poor", "bob")
 _MODULES = ("plausible", "everybodys", "script")
+_CHARACTERS = re.compile(r"\^(\[\^[^\]]+\])([+*])\$")
+"""A pattern that only says which characters a text has."""
+_FORM_CODES = {"missing-field", "unknown-field", "wrong-type", "wrong-value", "too-short", "too-long", "bad-cursor"}
+"""What a schema can say. Configs within documents have schemas of their own."""
 
 
 @schemathesis.serializer(*(kind for kind in KINDS_OF_EVENTS if kind != "application/json"))
@@ -81,15 +92,26 @@ _config = schemathesis.Config.from_dict(
 
 @schemathesis.hook
 def before_load_schema(context: schemathesis.HookContext, raw_schema: Any) -> None:
-    """Have long texts be drawn without their pattern, which takes half a minute while tests are collected.
-
-    They then have control characters as well, which are refused as documented.
-    """
+    """Have texts be drawn by their characters, since their patterns take half a minute while tests are collected."""
     for each in raw_schema.values() if isinstance(raw_schema, dict) else raw_schema:
         if isinstance(each, dict | list):
             before_load_schema(context, each)
-    if isinstance(raw_schema, dict) and "maxLength" in raw_schema:
-        raw_schema.pop("pattern", None)
+    if not isinstance(raw_schema, dict) or "maxLength" not in raw_schema:
+        return
+    if (characters := _CHARACTERS.fullmatch(str(raw_schema.get("pattern")))) is not None:
+        raw_schema.pop("pattern")
+        raw_schema.setdefault("format", _format(*characters.groups()))
+
+
+@cache
+def _format(characters: str, times: str) -> str:
+    """The name of the format of short texts of these characters."""
+    name = f"characters-{crc32((characters + times).encode())}"
+    # All that patterns exclude is below.
+    excluded = [chr(number) for number in range(0x3001) if not re.fullmatch(characters, chr(number))]
+    drawn = st.characters(exclude_categories=["Cs"], exclude_characters=excluded)
+    schemathesis.openapi.format(name, st.text(drawn, min_size=times == "+", max_size=40))
+    return name
 
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", _switch, config=_config)
@@ -119,8 +141,27 @@ def untouched(tmp_path: Path) -> Iterator[Town]:
 @settings(_QUIET, max_examples=EXAMPLES)
 def test_answers_are_as_documented(living: Town, case: schemathesis.Case[Any]) -> None:
     """Status, problem, media type, headers and body of every answer are documented, and none is a server's error."""
-    who = _settle(case, living)
-    case.call_and_validate(headers=_as(living, who), excluded_checks=_EXCLUDED, additional_checks=[_known_problem])
+    _check(living, case)
+
+
+@pytest.mark.slow
+def test_many_answers_are_as_documented(living: Town) -> None:
+    """So are fifty thousand answers, drawn anew each time, to what the schema allows and to what it does not."""
+    calls = 0
+    for operation in _OPERATIONS.values():
+        for mode in schemathesis.GenerationMode:
+
+            @settings(_QUIET, derandomize=False, max_examples=SLOW_EXAMPLES)
+            @given(operation.as_strategy(generation_mode=mode))
+            def answered(case: schemathesis.Case[Any]) -> None:
+                nonlocal calls
+                _check(living, case)
+                calls += 1
+
+            # What has neither parameters nor a body has nothing that could be wrong.
+            with suppress(Unsatisfiable):
+                answered()
+    assert calls > MANY
 
 
 @pytest.mark.parametrize("begin", ["submit", "register_source", "make_key"])
@@ -138,6 +179,12 @@ def test_what_follows_from_answers_is_as_documented(untouched: Town, begin: str)
             answer = _ask(untouched, name, who, ROUTES[name].well.body, parameters)
             reached.add((name, answer.status_code))
     assert {(name, status) for name in _links(begin) for status in (200, 404)} <= reached
+
+
+def _check(town: Town, case: schemathesis.Case[Any]) -> None:
+    who = _settle(case, town)
+    headers, checks = _as(town, who), [_known_problem, _refused_for_its_meaning]
+    case.call_and_validate(headers=headers, excluded_checks=_EXCLUDED, additional_checks=list[Any](checks))
 
 
 def _links(begin: str) -> dict[str, Any]:
@@ -162,7 +209,8 @@ def _settle(case: schemathesis.Case[Any], town: Town) -> str:
         known += _SOURCES if "/sources/" in case.path else ()
         known += _TENANTS if "{tenant}" in case.path else ()
         if known:
-            case.path_parameters = dict.fromkeys(case.path_parameters, known[number % len(known)])
+            exists_already = known[number % len(known)]
+            case.path_parameters |= {name: exists_already for name in case.path_parameters if name != "producer"}
         elif "/modules/" in case.path:
             is_there = {"name": _MODULES[number % len(_MODULES)], "version": 1}
             case.path_parameters = {name: is_there[name] for name in case.path_parameters}
@@ -182,6 +230,20 @@ def _known_problem(_context: Any, response: Response, case: schemathesis.Case[An
         documented = case.operation.definition.raw["responses"][str(response.status_code)]
         known = resolved(schema.raw_schema, documented)["content"][PROBLEM_MEDIA_TYPE]["examples"]
         assert response.json()["type"].removeprefix("/problems/") in known, response.text
+
+
+def _refused_for_its_meaning(_context: Any, response: Response, case: schemathesis.Case[Any]) -> None:
+    """What the schema allows is not refused for its form."""
+    if case.meta is None or case.meta.generation.mode.is_negative or response.status_code != 422:
+        return
+    wrong = [
+        error
+        for error in response.json()["errors"]
+        if error["code"] in _FORM_CODES
+        and not error["message"].startswith("the value is not valid: ")
+        and not re.search("/(config|variables)(/|$)", error["pointer"])
+    ]
+    assert [] == wrong
 
 
 def _as(town: Town, who: str) -> dict[str, str]:
