@@ -45,5 +45,5 @@ class Braid:
         """The body of the last request."""
         return json.loads(self.service.asked[-1].content)
 
-    def _client(self, url: str, key: Any) -> Client:
+    def _client(self, url: str, key: Any, **_trust: Any) -> Client:
         return Client(url, key, transport=httpx.MockTransport(self.service.answer), sleep=self.service.waited.append)

@@ -146,7 +146,9 @@ def test_a_port_that_somebody_has_is_wrong(settings: Settings, monkeypatch: pyte
     """Unless it is a Braid service, which is what should be there."""
     service = Service([refusal(401, "unauthenticated")])
     with socket.create_server((settings.listen, settings.port)):
-        monkeypatch.setattr(doctor, "Client", lambda url: Client(url, transport=httpx.MockTransport(service.answer)))
+        monkeypatch.setattr(
+            doctor, "Client", lambda url, **_trust: Client(url, transport=httpx.MockTransport(service.answer))
+        )
         assert doctor.port(settings).state is FindingState.OK
         service.answers = [httpx.Response(404, text="<html>")]
         assert shown(doctor.port(settings)) == (
@@ -429,7 +431,7 @@ def test_a_certificate_that_ends_soon_is_reported(
     ]
     service = Service([page(*machines)])
     transport = httpx.MockTransport(service.answer)
-    monkeypatch.setattr(doctor, "Client", lambda url, key: Client(url, key, transport=transport))
+    monkeypatch.setattr(doctor, "Client", lambda url, key, **_trust: Client(url, key, transport=transport))
     client = ClientSettings(root=tmp_path, url=URL, key=SecretStr("braid_1_hush"))
     found = certificates(client, Settings(root=tmp_path))
     assert (found.state, "that of machine b lasts until 20" in found.detail) == (expected, True)

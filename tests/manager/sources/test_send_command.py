@@ -71,7 +71,7 @@ class Sends:
     def __call__(self, *words: str, typed: bytes | None = None) -> Result:
         return CliRunner().invoke(app, ["send", *words], input=typed)
 
-    def _client(self, url: str, key: Any) -> Client:
+    def _client(self, url: str, key: Any, **_trust: Any) -> Client:
         transport = httpx.MockTransport(self.intake.answer)
         return Client(url, key, transport=transport, sleep=lambda _seconds: None)
 
