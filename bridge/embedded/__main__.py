@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from .access import Door, UnfitList
-from .certificate import ServedCertificate, UnfitCertificate
+from .certificate import ServedCertificate, UnusableCertificate
 from .connection import Connection
 from .exchange import Exchange
 from .packets import MOST_PACKET_BYTES, VERSION, Code, Published
@@ -162,7 +162,7 @@ def main() -> None:
             for host, port, *files in openings
         ]
         asyncio.run(_serve(listeners, given.most_waiting, given.largest_packet))
-    except (OSError, UnfitList, UnfitCertificate) as error:
+    except (OSError, UnfitList, UnusableCertificate) as error:
         sys.exit(str(error))
 
 

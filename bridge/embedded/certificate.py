@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 
-class UnfitCertificate(Exception):
+class UnusableCertificate(Exception):
     """A certificate or its key that cannot be served; the message says which, why, and what to do."""
 
 
@@ -15,7 +15,7 @@ class ServedCertificate:
     """A certificate and its key."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """`UnfitCertificate` where they cannot be served."""
+        """`UnusableCertificate` where they cannot be served."""
         self._certificate = certificate
         self._key = key
         self._version = self._seen()
@@ -25,7 +25,7 @@ class ServedCertificate:
     def look(self) -> bool:
         """Take the files up if they have changed, and tell whether they have.
 
-        `UnfitCertificate`, once for each change, where they cannot be served; what was served before stays then.
+        `UnusableCertificate`, once for each change, where they cannot be served; what was served before stays then.
         """
         version = self._seen()
         if version == self._version:
@@ -45,7 +45,7 @@ class ServedCertificate:
                 path.read_bytes()
             except OSError as error:
                 why = f"cannot be read: {error.strerror}; let the service's user read it, or name another"
-                raise UnfitCertificate(f"{path}: {why}") from None
+                raise UnusableCertificate(f"{path}: {why}") from None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             # Else OpenSSL would ask for a password at the terminal.
@@ -53,9 +53,9 @@ class ServedCertificate:
         except ssl.SSLError as error:
             if "MISMATCH" in (error.reason or ""):
                 why = f"is not the key of the certificate in {self._certificate}; name the files that belong together"
-                raise UnfitCertificate(f"{self._key}: {why}") from None
+                raise UnusableCertificate(f"{self._key}: {why}") from None
             why = "hold no certificate and key without a password in the form PEM; name others"
-            raise UnfitCertificate(f"{self._certificate} and {self._key}: {why}") from None
+            raise UnusableCertificate(f"{self._certificate} and {self._key}: {why}") from None
         return context
 
 

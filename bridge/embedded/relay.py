@@ -29,7 +29,7 @@ from paho.mqtt.properties import Properties
 
 from . import packets
 from .access import Rights, UnfitList
-from .certificate import ServedCertificate, UnfitCertificate
+from .certificate import ServedCertificate, UnusableCertificate
 from .packets import V5, V311, Code, Fields, Malformed, Packet, header, read_connect
 
 CERTIFICATE_LOOK_EVERY = 1.0
@@ -351,7 +351,7 @@ async def keep_current(certificate: ServedCertificate) -> None:
         await asyncio.sleep(CERTIFICATE_LOOK_EVERY)
         try:
             certificate.look()
-        except UnfitCertificate as error:
+        except UnusableCertificate as error:
             log.error("%s; the one before stays in force", error)  # noqa: TRY400 - it says where and what to do
 
 
@@ -383,7 +383,7 @@ def main() -> None:
         clients = set[ClientEnd]()
         client = partial(ClientEnd, AccessList(given.access_list), given.broker, clients, given.most_connections)
         asyncio.run(_serve(host, int(port), client, tls))
-    except (OSError, UnfitList, UnfitCertificate) as error:
+    except (OSError, UnfitList, UnusableCertificate) as error:
         sys.exit(str(error))
 
 

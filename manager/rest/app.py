@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from pydantic import BaseModel
 
-from bridge.embedded.certificate import ServedCertificate, UnfitCertificate
+from bridge.embedded.certificate import ServedCertificate, UnusableCertificate
 from bridge.embedded.relay import CERTIFICATE_LOOK_EVERY
 from dags import Document
 from engine.log_lines import named
@@ -225,7 +225,7 @@ class Server:
         if tls is not None:
             try:
                 certificate = ServedCertificate(*tls)
-            except UnfitCertificate as error:
+            except UnusableCertificate as error:
                 raise CannotServe(str(error)) from None
             config.load()
             config.ssl = certificate.context
@@ -266,7 +266,7 @@ def _look(certificate: ServedCertificate) -> None:
     try:
         if certificate.look():
             log.info("serves with the new certificate", extra=named("certificate"))
-    except UnfitCertificate as error:
+    except UnusableCertificate as error:
         log.error("%s; the one before stays in force", error)  # noqa: TRY400 - it says where and what to do
 
 

@@ -15,7 +15,7 @@ from braid_client.client import Client
 from braid_client.errors import Unreachable
 from bridge.broker import BrokerKind, start_broker
 from bridge.broker_setup import Entrance
-from bridge.embedded.certificate import ServedCertificate, UnfitCertificate
+from bridge.embedded.certificate import ServedCertificate, UnusableCertificate
 from manager.rest.app import CannotServe, Server
 from manager.settings import WrongSettings, read_client_settings, read_settings
 from tests import needs
@@ -143,7 +143,7 @@ def test_files_that_cannot_be_served_are_named(authority: Authority, tmp_path: P
         ((certificate, others_key), "others.key: is not the key of the certificate in .*whole.pem; name the files"),
         ((empty, key), "hold no certificate and key without a password"),
     ):
-        with pytest.raises(UnfitCertificate, match=said):
+        with pytest.raises(UnusableCertificate, match=said):
             ServedCertificate(*pair)
     with town(tmp_path / "town") as made, pytest.raises(CannotServe, match="cannot be read"):
         Server("", made.app, lambda: None, listen="127.0.0.1", port=_free(), tls=(certificate, tmp_path / "none.key"))
