@@ -53,7 +53,7 @@ def operations(
 def audit(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     service: TheService,
     caller: TheCaller,
-    page: ThePage,
+    page: TheNumberedPage,
     by: Annotated[Text | None, Query(description="Only of this API key, or this subject at the provider.")] = None,
     since: Annotated[AwareDatetime | None, Query(description="Only from this time on.")] = None,
     until: Annotated[AwareDatetime | None, Query(description="Only before this time.")] = None,
