@@ -231,6 +231,9 @@ def _waits(dataflow: DataflowAnswer, until: FirstSign | None) -> str | None:
     """What a dataflow that starts waits for; None if it shows the sign, or will not."""
     if dataflow.state is DataflowState.DEPLOYING:
         return f"{dataflow.id} starts: {dataflow.reason}"
+    if dataflow.state is DataflowState.DEGRADED:
+        # Its host may only begin, or a job start again.
+        return f"{dataflow.id} is degraded: {dataflow.reason}"
     # How long an event took is known as soon as one has left.
     is_awaited = until is FirstSign.EVENT and all(out.latency_seconds_p50 is None for out in dataflow.outputs)
     if is_awaited and dataflow.state is DataflowState.RUNNING:

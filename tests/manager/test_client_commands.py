@@ -828,12 +828,23 @@ def test_a_terminal_shows_progress_in_one_place() -> None:
     assert (b"end\n", True, True) == (done.stdout, b"second" in shown, shown.rstrip().endswith(b"\x1b[2K"))
 
 
-def test_a_script_sees_that_a_dataflow_does_not_run(braid: Braid) -> None:
-    """A command that has waited for it does not end as if it ran."""
+def test_a_script_sees_that_a_dataflow_does_not_run(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that has waited for it until its time was over does not end as if it ran."""
+    monkeypatch.setattr(cli, "WAIT_SECONDS", 0.0)
     Path("a.json").write_text(DOCUMENT)
     submitted = DATAFLOW | {"state": "degraded", "reason": "job 1 failed", "reused": [], "started": []}
     result = braid("submit", "a.json", "--wait", answers=[ok(submitted)])
     assert (ExitCode.LATER, True) == (result.exit_code, "is degraded: job 1 failed" in result.stdout)
+
+
+def test_a_dataflow_is_waited_for_while_its_host_begins(braid: Braid) -> None:
+    """It is degraded until the host reports itself, and runs soon after."""
+    Path("a.json").write_text(DOCUMENT)
+    away = DATAFLOW | {"state": "degraded", "reason": "host local is away", "reused": [], "started": []}
+    runs = DATAFLOW | {"tasks": [], "document": {}, "state": "running"}
+    result = braid("submit", "a.json", "--wait", "--quiet", answers=[ok(away), ok(runs)])
+    seen = (ExitCode.WELL, "d1\n", "d1 is degraded: host local is away\n")
+    assert seen == (result.exit_code, result.stdout, result.stderr)
 
 
 def test_dataflows_submitted_together_are_waited_for_together(braid: Braid) -> None:
@@ -841,7 +852,7 @@ def test_dataflows_submitted_together_are_waited_for_together(braid: Braid) -> N
     Path("a.json").write_text(DOCUMENT)
     starts = DATAFLOW | {"state": "deploying", "reason": "job 1 is late", "reused": [], "started": []}
     bundle = ok({"dataflows": [starts, starts | {"id": "d2"}]})
-    for state, code in (("running", ExitCode.WELL), ("degraded", ExitCode.LATER)):
+    for state, code in (("running", ExitCode.WELL), ("removed", ExitCode.LATER)):
         seen = [
             ok(starts | {"tasks": [], "document": {}}),
             ok(DATAFLOW | {"id": "d2", "tasks": [], "document": {}, "state": state}),
