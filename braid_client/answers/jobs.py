@@ -312,7 +312,7 @@ class ImageForm(Form):
     """Seconds until a new host is there."""
     price: Annotated[float, Field(ge=0, le=MOST_FIGURE)] = 0.0
     """The price of a host for an hour, in any currency."""
-    most: Annotated[int | None, Field(ge=0)] = None
+    most: Annotated[int | None, Field(ge=0, le=int(MOST_FIGURE))] = None
     """How many hosts there may be; any number if it is left out."""
 
 
