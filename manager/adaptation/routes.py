@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends
 
 from braid_client.answers.adaptations import AdaptationAnswer, ChoiceForm, PolicyForm
 from manager.problem import Conflict, NotFound, StateNotReady
-from manager.rest.dependencies import TheCaller, TheDataflow, TheService, document, form, in_turn
+from manager.rest.bodies import document, form
+from manager.rest.dependencies import TheCaller, TheDataflow, TheService, in_turn
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1/dataflows/{id}", tags=["dataflows"])

@@ -30,6 +30,7 @@ from manager.problem import (
     QuotaExceeded,
     StateNotReady,
 )
+from manager.rest.bodies import document
 from manager.rest.dependencies import (
     ForTenant,
     IdempotencyKey,
@@ -39,7 +40,6 @@ from manager.rest.dependencies import (
     TheDataflow,
     TheNumberedPage,
     TheService,
-    document,
     in_turn,
 )
 from manager.rest.openapi import documented

@@ -20,17 +20,8 @@ from braid_client.answers.jobs import (
     StreamAnswer,
 )
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.rest.dependencies import (
-    Named,
-    Text,
-    TheCaller,
-    TheDataflow,
-    TheId,
-    TheNumberedPage,
-    ThePage,
-    TheService,
-    form,
-)
+from manager.rest.bodies import form
+from manager.rest.dependencies import Named, Text, TheCaller, TheDataflow, TheId, TheNumberedPage, ThePage, TheService
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["running"])

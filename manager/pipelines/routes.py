@@ -18,7 +18,7 @@ from manager.problem import (
     TooLarge,
     UnsupportedMediaType,
 )
-from manager.rest import dependencies
+from manager.rest import bodies
 from manager.rest.dependencies import ForTenant, Named, Text, TheCaller, TheNumberedPage, TheService
 from manager.rest.openapi import documented
 from planning.forms import MOST_VERSION, ModuleForm
@@ -32,7 +32,7 @@ OfTenant = Annotated[
 
 @router.post("/modules", **documented(Conflict, Forbidden, InvalidModule, body=ModuleForm, status=201))
 def publish_module(
-    service: TheService, caller: TheCaller, raw: Annotated[bytes, Depends(dependencies.module)], response: Response
+    service: TheService, caller: TheCaller, raw: Annotated[bytes, Depends(bodies.module)], response: Response
 ) -> ModuleDetail:
     """Publish a version of a module: an operator for everybody, a tenant for itself. A version never changes."""
     answer = service.modules.publish(caller, raw)
@@ -104,7 +104,7 @@ _Digest = Annotated[
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {dependencies.OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {bodies.OCTETS: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 
@@ -115,7 +115,7 @@ _BODY = {
     openapi_extra=_BODY,
 )
 def put_wheel(
-    service: TheService, caller: TheCaller, digest: _Digest, raw: Annotated[bytes, Depends(dependencies.wheel)]
+    service: TheService, caller: TheCaller, digest: _Digest, raw: Annotated[bytes, Depends(bodies.wheel)]
 ) -> WheelAnswer:
     """Send a wheel that code will import from, before the module that requires it. Sending it again changes nothing."""
     return service.wheels.put(caller, digest, raw)

@@ -16,6 +16,7 @@ from manager.problem import (
     QuotaExceeded,
     StateNotReady,
 )
+from manager.rest.bodies import form
 from manager.rest.dependencies import (
     DryRun,
     IdempotencyKey,
@@ -25,7 +26,6 @@ from manager.rest.dependencies import (
     TheNumber,
     TheNumberedPage,
     TheService,
-    form,
     in_turn,
 )
 from manager.rest.openapi import documented

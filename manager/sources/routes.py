@@ -37,21 +37,8 @@ from manager.problem import (
     TooLarge,
     UnsupportedMediaType,
 )
-from manager.rest.dependencies import (
-    DryRun,
-    Named,
-    SentEvents,
-    Text,
-    TheCaller,
-    ThePage,
-    TheService,
-    counted,
-    events,
-    form,
-    looked_up,
-    opened_events,
-    signed_events,
-)
+from manager.rest.bodies import SentEvents, events, form, opened_events, signed_events
+from manager.rest.dependencies import DryRun, Named, Text, TheCaller, ThePage, TheService, counted, looked_up
 from manager.rest.examples import EVENT_LINES, EVENT_ROWS, SENT_EVENTS
 from manager.rest.openapi import documented
 from manager.sources.webhooks import WebhookDelivery

@@ -32,6 +32,7 @@ from braid_client.answers.tenants import (
 )
 from manager.problem import Conflict, Forbidden, ForeignPage, NotFound, Unauthenticated
 from manager.provider import SignIn
+from manager.rest.bodies import form, open_form
 from manager.rest.dependencies import (
     SESSION_LIFE,
     SIGN_IN_COOKIE,
@@ -44,11 +45,9 @@ from manager.rest.dependencies import (
     TheService,
     counted,
     forget_token,
-    form,
     keep_token,
     let_in,
     looked_up,
-    open_form,
     refuse_foreign_page,
     token_in,
 )

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends
 
 from braid_client.answers.trials import TrialAnswer, TrialForm
 from manager.problem import InvalidDataflow, NotFound, QuotaExceeded, StateNotReady
-from manager.rest.dependencies import ForTenant, TheCaller, TheService, document
+from manager.rest.bodies import document
+from manager.rest.dependencies import ForTenant, TheCaller, TheService
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])

@@ -15,7 +15,7 @@ from typing import Any
 from dags.json_text import MOST_DOCUMENT_BYTES
 from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.rest import examples
-from manager.rest.dependencies import MOST_FORM_BYTES, OCTETS
+from manager.rest.bodies import MOST_FORM_BYTES, OCTETS
 from manager.rest.examples import MODULE_FORM, SENT_EVENTS
 from tests.engine.code.publication import wheel
 from tests.manager.rest.town import HOOK_HEADER, HOOK_SECRET, NEEDED, UNNEEDED, USED

@@ -18,7 +18,7 @@ from engine.code.wheel_file import MOST_WHEEL_BYTES
 from manager.problem import TROUBLES, Trouble
 from manager.rest import examples
 from manager.rest.app import ROUTERS
-from manager.rest.dependencies import OCTETS
+from manager.rest.bodies import OCTETS
 from manager.rest.openapi import resolved
 from manager.use_case import Caller
 from tests.manager.rest.conftest import Asking

@@ -25,7 +25,7 @@ from schemathesis.core.transport import Response
 from manager.kernel.live_events import LiveEvents
 from manager.rest import examples
 from manager.rest.app import make_app
-from manager.rest.dependencies import KINDS_OF_EVENTS
+from manager.rest.bodies import KINDS_OF_EVENTS
 from manager.rest.openapi import resolved
 from manager.rest.problems import PROBLEM_MEDIA_TYPE
 from tests.manager.rest.documented_answers import ROUTES
