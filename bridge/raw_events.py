@@ -18,6 +18,7 @@ that are nested too deep are refused where they come in, by a fixed limit.
 import gc
 import json
 import math
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -212,6 +213,13 @@ _TYPES: Mapping[Kind, Any] = MappingProxyType(
 _UNFINISHED = frozenset({Kind.TIMESTAMP, Kind.JSON})
 """The kinds whose values have to be converted after they were read."""
 _UNDECLARED = "undeclared"
+_UNREADABLE = re.compile(r'["\\\x00-\x1f]')
+"""The characters of names that JSON writes in another way, which msgspec does not read as names of fields."""
+
+
+def untyped(_message: bytes) -> Any:
+    """What reads no typed events, so that all are read value by value."""
+    raise ValueError
 
 
 class TypedEvents:
@@ -225,8 +233,9 @@ class TypedEvents:
         # No value in JSON is of this type, so the field is only set by the constructor.
         fields.append((_UNDECLARED, msgspec.UnsetType, None))
         names[_UNDECLARED] = max(schema.names(), default="") + "_"
+        self._is_readable = not any(map(_UNREADABLE.search, schema.names()))
         self.event: Callable[..., Any] = msgspec.defstruct(
-            "Event", fields, rename=names, forbid_unknown_fields=True, gc=False
+            "Event", fields, rename=names if self._is_readable else None, forbid_unknown_fields=True, gc=False
         )
         """Makes an event of the values of its columns; the last one is the text of its undeclared fields."""
         self.content: Any = self.event | list[self.event]  # type: ignore[name-defined]  # it is a class
@@ -240,6 +249,8 @@ class TypedEvents:
 
     def reading(self, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         """What reads a message, by what decodes it to an event or a list of them; raises an error as `decode` does."""
+        if not self._is_readable:
+            return untyped
         if not self._checks:
             return decode
 

@@ -39,6 +39,8 @@ MOST_VERSION = 2**31 - 1
 """The most that every database can count to."""
 MOST_WORTH = 1_000_000_000
 """The most that one cost or quality may be, so that the planner can add them up."""
+# Modules that were published before there was a bound are still read.
+_Worth = Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"maximum": MOST_WORTH})]
 MOST_VALUES = 1_000
 """The most values of one variable."""
 MOST_REQUIREMENTS = MOST_TARGETS = 16
@@ -105,9 +107,9 @@ class ModuleForm(StrictForm):
     """What must hold of the events that enter."""
     ensure: dict[str, Any] = Field(default_factory=dict)
     """What holds of those that leave. Variables that it does not name keep their values."""
-    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    cost: _Worth | None = None
     """Milliseconds of CPU per event, if known."""
-    quality: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    quality: _Worth | None = None
     """A figure of its author's; more is better."""
     tags: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(default_factory=list)
     """Tags by which points may name it."""

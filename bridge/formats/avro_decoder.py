@@ -24,7 +24,6 @@ from bridge.formats.values import (
     finite_values,
     plain,
     shown_value,
-    untyped,
     whole_message,
 )
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
@@ -39,6 +38,7 @@ from bridge.raw_events import (
     parsed,
     shown_text,
     too_much,
+    untyped,
     why_too_large,
     why_unread,
 )

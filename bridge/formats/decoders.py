@@ -20,7 +20,7 @@ from bridge.formats.protobuf_decoder import protobuf_decoder
 from bridge.formats.senml_packs import senml_decoder
 from bridge.formats.sparkplug_decoder import EdgeNode, SparkplugDecoder, TopicDecoder
 from bridge.formats.texts import FROM_TEXT, NO_KINDS, Kinds, undeclared
-from bridge.formats.values import MOST_HELD_VALUES, HeldValues, finite_values, plain, shown_value, untyped
+from bridge.formats.values import MOST_HELD_VALUES, HeldValues, finite_values, plain, shown_value
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import (
     MessageReading,
@@ -36,6 +36,7 @@ from bridge.raw_events import (
     shown_text,
     too_much,
     typed_events,
+    untyped,
     values_in,
     why_too_large,
     why_unread,

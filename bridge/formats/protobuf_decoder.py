@@ -35,7 +35,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from bridge.formats.texts import Kinds
-from bridge.formats.values import Decoding, HeldValues, finite_values, untyped, whole_message
+from bridge.formats.values import Decoding, HeldValues, finite_values, whole_message
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     CONVERTED,
@@ -47,6 +47,7 @@ from bridge.raw_events import (
     events_by,
     shown_text,
     typed_events,
+    untyped,
     why_too_large,
     why_unread,
 )

@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from bridge.formats.texts import NO_KINDS, Kinds
-from bridge.formats.values import shown_value, untyped
+from bridge.formats.values import shown_value
 from bridge.messages import LARGEST_EVENT, LARGEST_RAW_MESSAGE
 from bridge.raw_events import (
     EARLIEST,
@@ -31,6 +31,7 @@ from bridge.raw_events import (
     texts_to_read,
     too_much,
     typed_events,
+    untyped,
     values_in,
 )
 from dags import Kind, Schema

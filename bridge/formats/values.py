@@ -16,11 +16,6 @@ Decoding: TypeAlias = Callable[[Sequence[bytes]], tuple[pa.RecordBatch, tuple[Un
 """One way to read messages as events."""
 
 
-def untyped(_message: bytes) -> Any:
-    """What reads no typed events, so that all are read value by value."""
-    raise ValueError
-
-
 def whole_message(message: bytes, unfit: list[Unfit]) -> Sequence[bytes]:
     """The one part of a message that is read at once; none if it is too large, which is noted."""
     try:

@@ -173,7 +173,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     for name, body in bodies["$defs"].items():
         schemas[f"{name}-Input"] = _with_documents(_without(body, "uniqueItems"))
     for part in list(schemas.values()):
-        _require_kinds(part, schemas)
+        _complete(part, schemas)
     # Pydantic makes titles of names, which say nothing more.
     components["schemas"] = _without(schemas, "title")
     components["headers"] = _HEADERS
@@ -265,15 +265,17 @@ def _without(schema: Any, name: str) -> Any:
     return [_without(item, name) for item in schema] if isinstance(schema, list) else schema
 
 
-def _require_kinds(schema: Any, schemas: dict[str, Any]) -> None:
-    """Require what tells forms apart, though each form has a default for it."""
+def _complete(schema: Any, schemas: dict[str, Any]) -> None:
+    """Say what forms leave out: their kind is required, though each has a default for it, and keys match a pattern."""
     if isinstance(schema, dict):
-        told = schema.get("discriminator", {})
-        for reference in told.get("mapping", {}).values():
+        kind = schema.get("discriminator", {})
+        for reference in kind.get("mapping", {}).values():
             form = schemas[reference.removeprefix(_COMPONENTS)]
-            form["required"] = list(dict.fromkeys([*form.get("required", ()), told["propertyName"]]))
+            form["required"] = list(dict.fromkeys([*form.get("required", ()), kind["propertyName"]]))
+        if isinstance(schema.get("patternProperties"), dict):
+            schema.setdefault("additionalProperties", False)
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        _require_kinds(part, schemas)
+        _complete(part, schemas)
 
 
 def _with_documents(schema: Any) -> Any:

@@ -56,6 +56,7 @@ router = APIRouter(prefix="/v1", tags=["sources"])
         Conflict,
         Forbidden,
         NotFound,
+        QuotaExceeded,
         StateNotReady,
         body=SOURCE_FORM,
         status=201,
@@ -254,7 +255,9 @@ def _verified(
 
 @webhooks_router.post(
     "/hooks/{token}",
-    **documented(*(Conflict, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType), by_token=False),
+    **documented(
+        *(Conflict, NotFound, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType), by_token=False
+    ),
     openapi_extra=_EVENTS,
 )
 def deliver(

@@ -64,6 +64,16 @@ def test_a_field_may_have_any_name(name: str) -> None:
     assert typed_events(schema).read(json.dumps({name: 5}).encode())
 
 
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\x1bb", "field0\n"])
+def test_a_field_whose_name_json_escapes_is_read(name: str) -> None:
+    """Value by value; what is named like a field inside is undeclared."""
+    schema = Schema.of({name: Kind.INTEGER})
+    messages = [json.dumps({name: 5}).encode(), b'{"field0": 6}', json.dumps({name: "five"}).encode()]
+    batch, unfit = events_in(messages, schema)
+    assert ([5, None], 1) == (batch.column(name).to_pylist(), len(unfit))
+    assert [None, '{"field0":6}'] == batch.column(1).to_pylist()
+
+
 def test_usual_events_are_read_as_typed() -> None:
     """Otherwise each of them would be read in both ways."""
     content = {"b": True, "i": 1, "f": 2, "s": "x", "at": "2026-01-01", "j": {"k": [1]}}

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from bridge.formats import senml_packs
 from bridge.formats.decoders import decoder
 from bridge.formats.senml_packs import senml_decoder
-from bridge.formats.values import untyped
-from bridge.raw_events import REST_COLUMN, Unfit
+from bridge.raw_events import REST_COLUMN, Unfit, untyped
 from dags import Kind, Schema
 from dags.message_formats import SenmlMessages
 
