@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from braid_client.answers.base import Answer, FieldProblem, Form, SentDocument
+from braid_client.answers.base import Answer, FieldProblem, Form
 
 MOST_TRIED = 500
 """The most events of one source in a trial."""
@@ -16,7 +16,7 @@ MOST_TRIED_SOURCES = 100
 class TrialForm(Form):
     """A document to try, and events for its sources."""
 
-    document: SentDocument
+    document: dict[str, Any]
     """It may have problems: the tasks that are sound run."""
     events: Annotated[dict[str, tuple[Any, ...]], Field(max_length=MOST_TRIED_SOURCES)] = Field(default={})
     """Events for a source, by the id of its task or by its name. Others give their newest events that are kept."""
