@@ -163,7 +163,7 @@ def test_an_address_of_another_machine_is_wrong(settings: Settings, monkeypatch:
     monkeypatch.setattr(
         doctor,
         "Client",
-        lambda url: Client(url, transport=httpx.MockTransport(service.answer), sleep=service.waited.append),
+        lambda url, **_trust: Client(url, transport=httpx.MockTransport(service.answer), sleep=service.waited.append),
     )
     found = doctor.port(settings.model_copy(update={"listen": "192.0.2.1"}))
     assert (FindingState.WRONG, True) == (found.state, "of 192.0.2.1 cannot be had" in found.detail)
@@ -306,7 +306,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
     monkeypatch.setattr(
         doctor,
         "Client",
-        lambda url, key: Client(url, key, transport=httpx.MockTransport(service.answer), sleep=service.waited.append),
+        lambda url, key, **_trust: Client(
+            url, key, transport=httpx.MockTransport(service.answer), sleep=service.waited.append
+        ),
     )
 
 
