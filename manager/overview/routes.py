@@ -10,7 +10,7 @@ from prometheus_client import exposition
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
-from pydantic import AwareDatetime, BaseModel
+from pydantic import BaseModel
 
 from braid_client.answers.base import Page
 from braid_client.answers.overview import (
@@ -24,6 +24,7 @@ from manager.problem import TROUBLES, InvalidRequest, NotFound, StateNotReady
 from manager.rest.dependencies import Text, TheCaller, TheNumberedPage, ThePage, TheService
 from manager.rest.metrics import READY, RequestCounts
 from manager.rest.openapi import OF_EVERY_CALLER, REQUEST_ID, documented, problems
+from manager.savings.routes import time_in
 
 router = APIRouter(prefix="/v1", tags=["overview"])
 
@@ -55,11 +56,19 @@ def audit(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     caller: TheCaller,
     page: TheNumberedPage,
     by: Annotated[Text | None, Query(description="Only of this API key, or this subject at the provider.")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="Only from this time on.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Only before this time.")] = None,
+    since: Annotated[
+        Text | None,
+        Query(
+            description="Only from this time on, such as 2026-03-01T12:00:00Z.",
+            json_schema_extra={"format": "date-time"},
+        ),
+    ] = None,
+    until: Annotated[
+        Text | None, Query(description="Only before this time.", json_schema_extra={"format": "date-time"})
+    ] = None,
 ) -> Page[AuditAnswer]:
     """List who did what, and what was refused, newest first. A tenant sees only its own."""
-    return service.audit.page(caller, page, by=by, since=since, until=until)
+    return service.audit.page(caller, page, by=by, since=time_in("since", since), until=time_in("until", until))
 
 
 task_types_router = APIRouter(prefix="/v1", tags=["task types"])

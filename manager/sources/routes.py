@@ -255,9 +255,7 @@ def _verified(
 
 @webhooks_router.post(
     "/hooks/{token}",
-    **documented(
-        *(Conflict, NotFound, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType), by_token=False
-    ),
+    **documented(*(Conflict, NotTaken, QuotaExceeded, StateNotReady, TooLarge, UnsupportedMediaType), by_token=False),
     openapi_extra=_EVENTS,
 )
 def deliver(

@@ -78,6 +78,7 @@ _SOURCE = {
     "schema": {"temperature": "float"},
 }
 _FILE = {"name": "file", "connection": {"kind": "replay", "path": "/file"}, "schema": {"temperature": "float"}}
+_FAST = {"kind": "rate", "per_second": 200_000.0}
 _PUBLIC = {"visibility": "public"}
 _SCHEMA = {"schema": {"temperature": "float"}}
 
@@ -456,6 +457,7 @@ ROUTES: dict[str, Route] = {
             "conflict": _ask("city", "/v1/sources", _SOURCE | {"name": "street"}),
             "forbidden": _ask("ann", "/v1/sources", _FILE),
             "not-found": _ask("operator", "/v1/sources", _SOURCE | {"owner": "nobody"}),
+            "quota-exceeded": _ask("ann", "/v1/sources", {"name": "fast", "connection": _FAST}),
         },
         waits=True,
     ),

@@ -70,7 +70,7 @@ def test_a_wrong_month_is_reported_without_a_request(braid: Braid, words: tuple[
 
 def test_savings_are_shown_as_tables(braid: Braid) -> None:
     """One of the total by parts and of separate execution, and one each of tenants and dataflows."""
-    shown = braid("savings", answers=ok(SAVINGS)).stdout
+    shown = braid("savings", "--wide", answers=ok(SAVINGS)).stdout
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert rows[0] == "2026-01-02 03:04:05 to 2026-01-02 04:04:00, 1.0 minutes metered, tenants: 1"
     for expected in (
@@ -124,6 +124,6 @@ def test_a_saving_that_rounds_to_nothing_is_shown_as_0(braid: Braid) -> None:
     """Not in scientific notation, nor as less than 0; where nothing was shared there is no figure of sharing."""
     small = {"low": -1e-9, "likely": -0.0004, "high": 0.0006, "price": None}
     savings = SAVINGS | {"whole": SAVINGS["whole"] | {"saved": {"cores_by_packing": small}}}
-    rows = [" ".join(line.split()) for line in braid("savings", answers=ok(savings)).stdout.splitlines()]
+    rows = [" ".join(line.split()) for line in braid("savings", "--wide", answers=ok(savings)).stdout.splitlines()]
     assert "cores saved by packing 0 0 0.0006" in rows
     assert not [row for row in rows if row.startswith(("work saved", "cores saved by sharing"))]
