@@ -380,7 +380,7 @@ def test_causes(tmp_path: Path) -> None:
         f":t a o:WorkflowTemplate . :s o:isStepOfTemplate :t ; a :Sort . {variables}",
         encoding="utf-8",
     )
-    asked = ["opmw", str(file), "--into"]
+    asked = ["opmw", str(file), "--wide", "--into"]
     once = CliRunner().invoke(app, [*asked, str(tmp_path / "once")]).output
     cause = "variables have several data types; the first that the file declares is taken"
     assert 1 == once.count(cause)
