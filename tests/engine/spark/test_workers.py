@@ -497,6 +497,10 @@ class Given(PaceKeeper):
         assert reader
         return self._batch if last is None else ReaderOrder.END
 
+    def is_timed(self, batch: PlannedBatch) -> bool:  # noqa: ARG002 - as the keeper has it
+        """No batch is traced."""
+        return False
+
     def stop(self) -> None:
         """There is nothing to stop."""
 
