@@ -185,7 +185,7 @@ def test_a_broken_network_is_reported_and_the_page_recovers(console_service: Con
     page = page_for(console_service.keys["ann"])
     page.clock.install()
     page.reload()
-    banner, card = page.locator("#trouble"), page.locator(".card").filter(has_text="Dataflows")
+    banner, card = page.locator("#trouble"), page.locator(".card").filter(has_text="Dataflows").first
     expect(card).to_be_visible()
     expect(banner).to_be_hidden()
     page.route("**/v1/**", lambda route: route.abort())
@@ -212,7 +212,7 @@ def test_a_service_that_is_not_ready_is_reported(console_service: ConsoleService
     expect(page.locator("#trouble")).to_contain_text("Not ready yet")
     committer.lead(1)
     page.clock.run_for(6_000)
-    expect(page.locator(".card").filter(has_text="Dataflows")).to_be_visible()
+    expect(page.locator(".card").filter(has_text="Dataflows").first).to_be_visible()
     expect(page.locator("#trouble")).to_be_hidden()
 
 
