@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -138,10 +138,10 @@ def _journal(client: Client, name: str, last: int, *, follow: bool) -> Iterator[
     dataflow = client.dataflow(name)
     past = list(islice(client.operations(subject=dataflow.id), last))
     for operation in reversed(past):
-        yield Shown(data=operation, text=Text(_operation(operation)))
-    reason = f": {dataflow.reason}" if dataflow.reason else ""
+        yield Shown(data=operation, text=Text(f"{moment(operation.at)} {_operation(operation)}"))
     now = {"dataflow": dataflow.id, "state": dataflow.state, "reason": dataflow.reason}
-    yield Shown(data=now, text=Text(f"{moment(datetime.now(UTC))} {dataflow.name} is {dataflow.state}{reason}"))
+    state = _state(dataflow.state, dataflow.reason)
+    yield Shown(data=now, text=Text(f"{moment(datetime.now(UTC))} {dataflow.name} {state}"))
     for event in client.events() if follow else ():
         if (text := _event(event, dataflow.id)) is not None:
             yield Shown(data=event, text=Text(f"{moment(datetime.now(UTC))} {text}"))
@@ -151,15 +151,18 @@ def _operation(operation: OperationAnswer) -> str:
     counts = ((operation.started, "started"), (operation.reused, "reused"), (operation.paused, "paused"))
     tasks = ", ".join(f"{count} {verb}" for count, verb in counts if count)
     why = "; ".join(part for part in (f"tasks: {tasks}" if tasks else "", operation.note) if part)
-    return f"{moment(operation.at)} {operation.kind} by {operation.who}{why and f': {why}'}"
+    return f"{operation.kind} by {operation.who}{why and f': {why}'}"
+
+
+def _state(state: str, reason: str) -> str:
+    return f"is {state}: {reason}" if reason else f"is {state}"
 
 
 def _event(event: EventAnswer, dataflow: str) -> str | None:
     """What an event says of a dataflow; None if it is about something else."""
-    told: dict[str, Any] = event.told
-    if event.kind == "operation" and told.get("subject") == dataflow:
-        return _operation(OperationAnswer.model_validate(told)).partition(" ")[2].partition(" ")[2]
-    if event.kind == "dataflow" and told.get("dataflow") == dataflow:
-        reason = f": {told['reason']}" if told["reason"] else ""
-        return f"is {told['state']}{reason}"
+    content = event.told
+    if event.kind == "operation" and content.get("subject") == dataflow:
+        return _operation(OperationAnswer.model_validate(content))
+    if event.kind == "dataflow" and content.get("dataflow") == dataflow:
+        return _state(content["state"], content["reason"])
     return None
