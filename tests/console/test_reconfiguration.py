@@ -384,6 +384,24 @@ def test_a_dataflow_is_changed_on_the_canvas(console_service: ConsoleService, pa
     expect(page.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")
 
 
+def test_what_was_changed_on_the_canvas_is_replaced_from_there(
+    console_service: ConsoleService, page_for: PageFor
+) -> None:
+    """The document that the change has made is the composer's own, so nobody is asked to overwrite it."""
+    flow = submitted(console_service)
+    page = composed(console_service, page_for, flow)
+    page.locator("[data-task=average]").click()
+    page.get_by_label("window", exact=True).fill("9")
+    page.get_by_role("button", name="Change while it runs…").click()
+    page.get_by_role("region", name="What would change").get_by_role("button", name="Apply").click()
+    expect(page.get_by_text(re.compile("changes: reconfiguration .* has begun"))).to_be_visible()
+    done(console_service)
+    page.get_by_label("window", exact=True).fill("11")
+    page.get_by_role("button", name="Replace", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="Submitted revision 3.")).to_be_attached()
+    assert 11 == config_of(console_service, flow, "average")["window"]
+
+
 def test_a_change_on_the_canvas_whose_answer_is_lost_is_applied_again_as_the_same(
     console_service: ConsoleService, page_for: PageFor
 ) -> None:

@@ -11,11 +11,11 @@ const REPLACEABLE = "What cannot change while it runs can be replaced; tasks bel
 /**
  * The change of a dataflow, with what it would do to each task.
  * @param {object} about the `dataflow` as it was opened, its `path` in REST, the `known` task types by name, `text()` for
- *   the document as it is, `headers()` for the document that it was made of, `changed(error, again)` to be called if
- *   there is another one by now, `signal` and `say(text)`
+ *   the document as it is, `headers()` for the document that it was made of, `begun(document)` to be called once it
+ *   begins, `changed(error, again)` if there is another document by now, `signal` and `say(text)`
  * @returns {{button, node, reset}} `reset()` takes back what was previewed
  */
-export function reconfiguring({ dataflow, path, known, text, headers, changed, signal, say }) {
+export function reconfiguring({ dataflow, path, known, text, headers, begun, changed, signal, say }) {
   const route = `${path}/reconfigurations`;
   const [result, wrong] = [element("div", {}), element("div", {})];
   const button = element("button", { class: "button", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
@@ -35,10 +35,11 @@ export function reconfiguring({ dataflow, path, known, text, headers, changed, s
 
   function apply(body, key) {
     return tried(async function begin() {
-      const begun = await api.post(route, body, { headers: { ...headers(), "Idempotency-Key": key }, signal });
+      const { id } = await api.post(route, body, { headers: { ...headers(), "Idempotency-Key": key }, signal });
+      begun(body.document);
       const link = element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}?tab=changes` }, named(dataflow.name));
-      replace(result, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${begun.id} has begun.`)));
-      say(`Reconfiguration ${begun.id} has begun.`);
+      replace(result, element("section", { class: "card" }, element("p", {}, link, ` changes: reconfiguration ${id} has begun.`)));
+      say(`Reconfiguration ${id} has begun.`);
       link.focus();
     });
   }

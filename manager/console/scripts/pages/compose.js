@@ -45,10 +45,12 @@ export async function show(main, { parameters, session, signal, say }) {
   const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
   const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const changing = replaced === null || !isPlain(replaced) ? null
-    : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, headers: () => matching(replaced), changed, signal, say });
+    : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, headers: () => matching(replaced), begun: (document) => { own = textOf({ document }); }, changed, signal, say });
   const standing = element("p", { class: "faint", role: "status" });
   // What the service said last, and of which text; one idempotency key for each attempt to submit it.
   let last = composing.text;
+  // The document that the dataflow gets by the change that was begun here.
+  let own = null;
   const keeper = draftKeeper(drafts, composing, (all) => top.list(all));
   let explained = { text: null, answer: null, key: null, states: new Map(), problems: new Map() };
 
@@ -191,14 +193,21 @@ export async function show(main, { parameters, session, signal, say }) {
     });
   }
 
-  /** Show what others have changed since the dataflow was opened; `again` does what was refused. */
+  /** Do what was refused `again` if the new document is one's own; else show what others have changed. */
   function changed(error, again) {
-    replace(places.alert, conflictOf(error, {
-      take: () => tried(async function take() {
-        composing.edit(textOf(Object.assign(replaced, await api.get(path, { signal }))));
-      }),
-      overwrite: () => again(Object.assign(replaced, { tag: error.tag })),
-    }));
+    return tried(async function compare() {
+      const now = own === null ? null : await api.get(path, { signal });
+      if (now !== null && textOf(now) === own) {
+        Object.assign(replaced, now);
+        return again();
+      }
+      replace(places.alert, conflictOf(error, {
+        take: () => tried(async function take() {
+          composing.edit(textOf(Object.assign(replaced, await api.get(path, { signal }))));
+        }),
+        overwrite: () => again(Object.assign(replaced, { tag: error.tag })),
+      }));
+    });
   }
 
   async function tried(act) {
