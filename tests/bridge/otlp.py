@@ -14,8 +14,8 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 """The traceparent of somebody who asks."""
 
 
-class Told(NamedTuple):
-    """A span."""
+class SentSpan(NamedTuple):
+    """A span, as it was sent."""
 
     service: str
     name: str
@@ -31,35 +31,35 @@ class Told(NamedTuple):
 
 
 @contextmanager
-def tracing(**variables: str) -> Iterator[Callable[[], dict[str, Told]]]:
+def tracing(**variables: str) -> Iterator[Callable[[], dict[str, SentSpan]]]:
     """Traces of this process; what is called ends them, and returns their spans by name."""
     with receiving() as receiver, pytest.MonkeyPatch.context() as changed:
         for name, value in {ENDPOINT_VARIABLE: f"http://127.0.0.1:{receiver.port}", **variables}.items():
             changed.setenv(name, value)
         assert begin_traces("manager", "m")
 
-        def told() -> dict[str, Told]:
+        def sent_spans() -> dict[str, SentSpan]:
             end_traces()
             return {span.name: span for span in spans_of(receiver)}
 
         try:
-            yield told
+            yield sent_spans
         finally:
             end_traces()
 
 
-def spans_of(receiver: Receiving, trace: str = "") -> list[Told]:
+def spans_of(receiver: Receiving, trace: str = "") -> list[SentSpan]:
     """All spans that came so far, or those of a trace."""
     every = (span for got in list(receiver.got) if got.path == "/v1/traces" for span in _spans(got.body))
     return [span for span in every if trace in {"", span.trace}]
 
 
-def _spans(body: bytes) -> Iterator[Told]:
+def _spans(body: bytes) -> Iterator[SentSpan]:
     for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
         service = _attributes(resource.resource.attributes)["service.name"]
         for scope in resource.scope_spans:
             for span in scope.spans:
-                yield Told(
+                yield SentSpan(
                     service=service,
                     name=span.name,
                     trace=span.trace_id.hex(),

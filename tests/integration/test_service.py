@@ -118,8 +118,8 @@ def test_a_submission_is_one_trace_to_its_first_batch(served: Served, collector:
         count = next(task.instance for task in dataflow.started if task.type == "count")
 
         def counted_here() -> bool:
-            told = (span.attributes for span in spans_of(collector) if span.name == "task")
-            taken: list[int] = [task["braid.events_in"] for task in told if task["braid.instance"] == count]
+            tasks = (span.attributes for span in spans_of(collector) if span.name == "task")
+            taken: list[int] = [task["braid.events_in"] for task in tasks if task["braid.instance"] == count]
             return 5 == sum(taken)
 
         served.until(counted_here, "the parts of the batches with the events")
@@ -137,9 +137,9 @@ def test_lineage_says_when_a_dataflow_begins_runs_and_ends(served: Served, colle
     """In its tenant's namespace; its job is in that of the operators."""
 
     def states(namespace: str) -> list[str]:
-        told = (json.loads(got.body) for got in list(collector.got) if got.path == "/api/v1/lineage")
-        of = (event for event in told if event.get("job", {}).get("namespace") == namespace)
-        return [event["eventType"] for event in of]
+        events = (json.loads(got.body) for got in list(collector.got) if got.path == "/api/v1/lineage")
+        own = (event for event in events if event.get("job", {}).get("namespace") == namespace)
+        return [event["eventType"] for event in own]
 
     with served.admit("lin") as lin:
         lin.register_source(street("lined"))

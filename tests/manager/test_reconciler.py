@@ -477,11 +477,11 @@ def test_plans_and_phases_are_traced_with_what_they_are_for(driven: Driven) -> N
         return False
 
     driven.hearing.broker.swallows = note
-    with tracing() as told:
+    with tracing() as sent_spans:
         driven.committed.commit(replace(plan("1"), trace=CALLER), plan("2"))
         driven.look()
         driven.reconciler._go_on(Turn(proving.going.reconfiguration, TransitionEvent.PROVEN))
-        made = told()
+        made = sent_spans()
     assert {"publish plan", "reconfiguration proving"} == made.keys()
     assert {CALLER.split("-")[2]} == {span.parent for span in made.values()}
     traced, untraced = (one.trace for one in sorted(sent, key=lambda one: one.job))

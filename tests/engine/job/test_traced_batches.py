@@ -40,7 +40,7 @@ def timed() -> object:
 
 def test_the_first_batch_of_a_traced_plan_is_traced_with_its_parts() -> None:
     """In the trace of the plan, after the start of its query; the task once, with what it did in the batch."""
-    with tracing(**{TRACED_BATCHES_VARIABLE: "0"}) as told:
+    with tracing(**{TRACED_BATCHES_VARIABLE: "0"}) as sent_spans:
         batches = TracedBatches()
         batches.start(TRACED)
         assert batches.begin(0, BEGINS, TRACED)
@@ -51,7 +51,7 @@ def test_the_first_batch_of_a_traced_plan_is_traced_with_its_parts() -> None:
         assert not batches.begin(1, BEGINS, replace(TRACED, version=4))
         assert not batches.begin(2, GOES_ON, TRACED)
         batches.record("7", header(2), TRACED)
-        made = told()
+        made = sent_spans()
     above = {
         name: next((other for other, up in made.items() if up.id == span.parent), "") for name, span in made.items()
     }
@@ -66,14 +66,14 @@ def test_the_first_batch_of_a_traced_plan_is_traced_with_its_parts() -> None:
 
 def test_other_batches_are_traced_by_themselves_as_far_as_they_are_sampled() -> None:
     """Each in a trace of its own; one that no worker reports on has no parts, and one that is never recorded ends."""
-    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as told:
+    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as sent_spans:
         batches = TracedBatches()
         for number in range(20):
             assert batches.begin(number, GOES_ON, PLAN)
         batches.note(0, 0, timed())
         batches.record("7", header(0), PLAN)
         batches.record("7", header(19), PLAN)
-        (made,) = told().values()
+        (made,) = sent_spans().values()
     assert ("batch", "", 19) == (made.name, made.parent, made.attributes["braid.batch"])
 
 

@@ -26,7 +26,7 @@ FACETS = {
     "processing_engine": facet_v2.processing_engine_run.ProcessingEngineRunFacet,
     "schema": facet_v2.schema_dataset.SchemaDatasetFacet,
 }
-Told = Mapping[str, Any]
+Event = Mapping[str, Any]
 
 
 class Scene:
@@ -76,17 +76,17 @@ def url(receiver: Receiving) -> str:
     return f"http://127.0.0.1:{receiver.port}"
 
 
-def runs(events: list[Told], namespace: str) -> list[tuple[str, str]]:
+def runs(events: list[Event], namespace: str) -> list[tuple[str, str]]:
     """The states of runs in a namespace, each with the name of its job."""
-    of = (event for event in events if event.get("job", {}).get("namespace") == namespace)
-    return [(event["eventType"], event["job"]["name"]) for event in of]
+    own = (event for event in events if event.get("job", {}).get("namespace") == namespace)
+    return [(event["eventType"], event["job"]["name"]) for event in own]
 
 
 def is_behind(follower: LineageFollower) -> bool:
     return follower.counts.behind_since is not None
 
 
-def named(events: list[Told]) -> Iterator[tuple[str, Any]]:
+def named(events: list[Event]) -> Iterator[tuple[str, Any]]:
     """All facets in events, by name."""
     for event in events:
         places = [event.get("dataset", {}), *event.get("inputs", ()), *event.get("outputs", ())]
@@ -141,9 +141,9 @@ def test_events_are_made_of_facets_that_there_are(scene: Scene) -> None:
         scene.register(street())
         dataflow = scene.submit(counting("street"))
         follower.look()
-        told = {"dataflow": dataflow, "tenant": "ann", "reason": "job 1 died"}
-        scene.events.add("dataflow", told | {"state": "degraded"})
-        scene.events.add("dataflow", told | {"state": "running", "reason": ""})
+        report = {"dataflow": dataflow, "tenant": "ann", "reason": "job 1 died"}
+        scene.events.add("dataflow", report | {"state": "degraded"})
+        scene.events.add("dataflow", report | {"state": "running", "reason": ""})
         scene.events.add("job", {"job": "1", "state": "died", "trouble": "no room"})
         scene.remove(dataflow)
         scene.made.service.sources.revoke(scene.ann, "street")
@@ -167,10 +167,10 @@ def test_states_are_told_with_what_is_wrong(scene: Scene) -> None:
         dataflow = scene.submit(counting("street"))
         follower.look()
         receiver.got.clear()
-        told = {"dataflow": dataflow, "tenant": "ann", "reason": ""}
-        scene.events.add("dataflow", told | {"state": "running"})
-        scene.events.add("dataflow", told | {"state": "degraded", "reason": "job 1 died"})
-        scene.events.add("dataflow", told | {"state": "running", "dataflow": "d-gone"})
+        report = {"dataflow": dataflow, "tenant": "ann", "reason": ""}
+        scene.events.add("dataflow", report | {"state": "running"})
+        scene.events.add("dataflow", report | {"state": "degraded", "reason": "job 1 died"})
+        scene.events.add("dataflow", report | {"state": "running", "dataflow": "d-gone"})
         scene.events.add("job", {"job": "1", "state": "died", "trouble": "no room"})
         scene.events.add("job", {"job": "1", "state": "running", "trouble": ""})
         follower.look()

@@ -432,7 +432,7 @@ def test_a_lost_machine_is_replaced_by_who_has_everything(deciding: Deciding) ->
 
 def test_a_take_over_is_a_span_until_the_host_runs_again(deciding: Deciding) -> None:
     """From the loss of its machine on, and it names both machines."""
-    with tracing() as told:
+    with tracing() as sent_spans:
         deciding.carries("a", "a")
         (peer,) = deciding.settle()["a"].peers
         deciding.say_machine("a", alive=False)
@@ -442,7 +442,7 @@ def test_a_take_over_is_a_span_until_the_host_runs_again(deciding: Deciding) -> 
         deciding.hearing.say(topics.host("a", "status"), {"host": "a", "alive": True, "machine": peer})
         deciding.hearing.settle()
         deciding.keeper.look()
-        (made,) = told().values()
+        (made,) = sent_spans().values()
     assert OperationKind.TAKE_OVER == made.name
     assert ("a", peer, "a") == tuple(made.attributes[f"braid.{part}"] for part in ("host", "machine", "machine.before"))
     assert made.ended - made.began > 500_000_000

@@ -122,7 +122,7 @@ def test_jobs_in_a_row_switch_one_after_the_other(spread: Manager) -> None:
 def test_a_reconfiguration_belongs_to_the_trace_of_who_has_asked(spread: Manager) -> None:
     """In all of its phases; each plan to the trace of what it was made for, whatever it is called."""
     manager = spread
-    with tracing() as told:
+    with tracing() as sent_spans:
         with span("submission"):
             manager.submit("ann", "s:source > a:map{'add': 1} > k:sink")
             flow = manager.submit("ann", CHAIN)
@@ -133,7 +133,7 @@ def test_a_reconfiguration_belongs_to_the_trace_of_who_has_asked(spread: Manager
         with manager.committer.looking() as state:
             (known,) = state.reconfigurations.values()
             plans = {plan.trace.split("-")[1]: plan.switch for plan in state.plans.values() if plan.switch}
-        made = told()
+        made = sent_spans()
     assert made["request"].trace == known.trace.split("-")[1]
     assert {made["request"].trace, made["later"].trace} == plans.keys()
     hold(manager)

@@ -148,15 +148,15 @@ def test_the_client_and_the_command_line_change_what_they_have_seen(living: Town
             assert ["task plausible has 50.5 as its config.max, and had 43.1"] == [
                 error.message for error in refused.value.errors
             ]
-        told = {"BRAID_URL": url, "BRAID_KEY": living.keys["ann"]}
+        environment = {"BRAID_URL": url, "BRAID_KEY": living.keys["ann"]}
         words = ["replace", made.id, str(edited), "--if-match"]
-        late = CliRunner().invoke(app, [*words, seen.tag], env=told)
+        late = CliRunner().invoke(app, [*words, seen.tag], env=environment)
         assert ExitCode.CONFLICT == late.exit_code
         assert "task plausible has 50.5 as its config.max, and had 43.1" in late.stderr
-        shown = CliRunner().invoke(app, ["show", made.id], env=told).stdout
+        shown = CliRunner().invoke(app, ["show", made.id], env=environment).stdout
         tag = client.dataflow(made.id).tag
         assert f"its document has the tag {tag}" in shown
-        assert ExitCode.WELL == CliRunner().invoke(app, [*words, tag], env=told).exit_code
+        assert ExitCode.WELL == CliRunner().invoke(app, [*words, tag], env=environment).exit_code
 
 
 def test_a_tag_stands_for_what_a_document_says(ann: httpx.Client) -> None:
