@@ -46,7 +46,7 @@ class TracedBatches:
         self._traced: dict[int, _Traced] = {}
         self._started: _Start | None = None
         self._followed = ""
-        """The trace whose first batch was traced last; a plan that only fails or retries tasks keeps it."""
+        """The trace of the newest batch that has one; a plan that only fails or retries tasks keeps it."""
 
     def start(self, plan: Plan | None) -> None:
         """The query begins to start, for a plan."""
@@ -59,13 +59,12 @@ class TracedBatches:
         with self._guard:
             if number in self._traced:
                 return True
-            is_first = (
-                plan is not None and plan.trace not in {"", self._followed} and span.start.entry != span.end.entry
-            )
+            trace = plan.trace if plan is not None else ""
+            is_first = trace not in {"", self._followed} and span.start.entry != span.end.entry
+            # Also where a start of the job before this one ran the first batch.
+            self._followed = trace or self._followed
             if not is_first and not is_batch_sampled():
                 return False
-            if plan is not None and is_first:
-                self._followed = plan.trace
             self._traced[number] = _Traced(time.time_ns(), is_first)
             for old in [*islice(self._traced, max(0, len(self._traced) - _MOST_NOTED))]:
                 del self._traced[old]
@@ -83,13 +82,14 @@ class TracedBatches:
         if not self._traced:
             return
         with self._guard:
-            traced, started = self._traced.pop(header.batch, None), self._started
-            self._started = None
+            traced, started = self._traced.pop(header.batch, None), None
+            if traced is not None and traced.is_first:
+                started, self._started = self._started, None
         if traced is None:
             return
         now = time.time_ns()
         seen: Attributes = {"braid.job": job, "braid.batch": header.batch, "braid.plan": plan.version}
-        if started is not None:
+        if started is not None and started.trace == plan.trace:
             record_span("start query", started.at, traced.begun, {"braid.job": job}, parent=started.trace)
         name, parent = ("first batch", plan.trace) if traced.is_first else ("batch", "")
         batch = record_span(name, traced.begun, now, seen, parent=parent)

@@ -77,6 +77,21 @@ def test_other_batches_are_traced_by_themselves_as_far_as_they_are_sampled() -> 
     assert ("batch", "", 19) == (made.name, made.parent, made.attributes["braid.batch"])
 
 
+def test_a_job_that_starts_again_adds_nothing_to_the_trace_of_its_plan() -> None:
+    """Neither the start of its query nor a plan that retries a task: the first batch was before."""
+    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as told:
+        batches = TracedBatches()
+        batches.start(TRACED)
+        assert batches.begin(4, GOES_ON, TRACED)
+        batches.record("7", header(4), TRACED)
+        retried = replace(TRACED, version=4)
+        assert batches.begin(5, Span(Offset(entry=1), Offset(entry=2)), retried)
+        batches.record("7", header(5), retried)
+        made = told()
+    assert {"batch"} == made.keys()
+    assert TRACE not in {span.trace for span in made.values()}
+
+
 def test_without_traces_no_batch_is_timed() -> None:
     """Whatever its plan says."""
     batches = TracedBatches()
