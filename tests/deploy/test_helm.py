@@ -29,8 +29,8 @@ def named(text: str) -> dict[str, dict[str, Any]]:
 
 
 def container(kind: str, name: str, objects: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    (found,) = objects[f"{kind}/{name}"]["spec"]["template"]["spec"]["containers"]
-    return dict(found)
+    (only,) = objects[f"{kind}/{name}"]["spec"]["template"]["spec"]["containers"]
+    return dict(only)
 
 
 @pytest.mark.parametrize("values", [{}, ALL_VALUES], ids=["none", "all"])
@@ -42,7 +42,7 @@ def test_helm_finds_nothing_wrong(values: dict[str, Any]) -> None:
 
 
 def test_the_manifests_are_the_chart_without_values() -> None:
-    """Whoever has no Helm gets the same."""
+    """Without Helm, one gets the same objects."""
     assert manifests() == MANIFESTS.read_text(encoding="utf-8"), "run `make manifests`"
 
 
