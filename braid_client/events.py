@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from secrets import token_hex
 from typing import Any, Protocol
 
 from pydantic_core import to_json
 
 from braid_client.answers.sources import SentAnswer
 from braid_client.request import Request
-from braid_client.sources import ONE_TIME_PREFIX, send_events
+from braid_client.sources import one_time_producer, send_events
 
 _MOST_EVENTS = 5_000
 """How many events one request has at most; the service takes twice as many."""
@@ -31,7 +30,7 @@ def requests_of(source: str, events: EventTable | Iterable[Mapping[str, Any]]) -
     [b'{"t":1.5}\n{"t":null}']
     """
     rows = events if isinstance(events, Iterable) and not hasattr(events, "to_dict") else events.to_dict("records")
-    producer = f"{ONE_TIME_PREFIX}{token_hex(8)}"
+    producer = one_time_producer()
     lines: list[bytes] = []
     first = size = 0
     for row in rows:

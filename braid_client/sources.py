@@ -20,9 +20,12 @@ from braid_client.answers.sources import (
     WebhookRotationForm,
 )
 from braid_client.request import Document, Request, body_of, get, page_of, path_to, request
+from dags.vocabulary import ONE_TIME_PRODUCER
 
-ONE_TIME_PREFIX = "~"
-"""The prefix of a producer name that is used once."""
+
+def one_time_producer() -> str:
+    """A producer name that is used once."""
+    return f"{ONE_TIME_PRODUCER}{token_hex(8)}"
 
 
 def register_source(form: SourceForm | Document) -> Request[SourceAnswer]:
@@ -48,9 +51,8 @@ def source(name: str) -> Request[SourceAnswer]:
 
 def send_events(source: str, events: bytes, producer: str | None = None, first: int = 0) -> Request[SentAnswer]:
     """Send events as JSON lines, once even if they have to be sent again; without a producer all are new."""
-    name = producer or f"{ONE_TIME_PREFIX}{token_hex(8)}"
     headers = {"Content-Type": "application/x-ndjson"}
-    path = ("sources", source, "events")
+    path, name = ("sources", source, "events"), producer or one_time_producer()
     return request("POST", SentAnswer, *path, body=events, headers=headers, producer=name, first=first)
 
 

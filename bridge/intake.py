@@ -25,6 +25,7 @@ from typing import Self
 import pyarrow as pa
 
 from bridge.wire import NO_EVENTS, Frame, FrameKind, JsonAnswer, MalformedFrame, ipc_stream
+from dags.vocabulary import ONE_TIME_PRODUCER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +186,6 @@ def _missing(intake: Intake) -> tuple[int, int] | None:
     return intake.expected.next, min(intake.early)
 
 
-ONE_TIME_PRODUCER = "~"
-"""The beginning of the name of a producer that is for one use."""
 MOST_REMEMBERED = 32
 """The number of producers of each kind that a spool remembers: those that sent last."""
 _PRODUCER = "sent/"

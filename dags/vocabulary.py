@@ -1,4 +1,4 @@
-"""Words and bounds that requests and decisions share: who asks needs to know nothing of how it is decided."""
+"""The enumerations and bounds that the client has in common with what decides, which it comes without."""
 
 from enum import StrEnum
 
@@ -6,6 +6,8 @@ MOST_FIGURE = 1_000_000.0
 """What no figure of costs exceeds, so that sums of them stay whole numbers that a solver takes."""
 LEAST_FIGURE = 1e-6
 """What no figure of costs is below that others are divided by."""
+ONE_TIME_PRODUCER = "~"
+"""The beginning of the name of a producer that is for one use."""
 
 
 class Basis(StrEnum):

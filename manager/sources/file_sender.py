@@ -6,7 +6,6 @@ many events were acknowledged, and which file it was. It is written before anyth
 """
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +23,7 @@ from rich.text import Text
 from braid_client.answers.base import FieldProblem
 from braid_client.client import Client
 from braid_client.errors import NotDone, Refused
-from braid_client.sources import ONE_TIME_PREFIX
+from braid_client.sources import one_time_producer
 from manager.cli import Shown, WrongUsage, client_command, complain
 from manager.sources.event_files import (
     TYPED,
@@ -127,7 +126,7 @@ def send(  # noqa: PLR0913 - each is an argument or option of the command
     read_as = file_format or format_of(file)
     with _opened(file) as opened:
         note = _note(client, source, file, producer, resume=resume)
-        name = producer or (note.producer if note else f"{ONE_TIME_PREFIX}{secrets.token_hex(8)}")
+        name = producer or (note.producer if note else one_time_producer())
         there = client.producer(source, name).next if producer or resume else 0
         if note is not None and there < note.acknowledged:
             raise WrongUsage(
@@ -173,7 +172,7 @@ def _note(client: Client, source: str, file: Path, producer: str | None, *, resu
             f"sending {file} to {before.source} was interrupted after {before.acknowledged:,} events; continue with "
             f"--resume, or remove {note_of(file)} to send all of it again"
         )
-    return SendingNote.begun(client, source, file, f"{ONE_TIME_PREFIX}{secrets.token_hex(8)}")
+    return SendingNote.begun(client, source, file, one_time_producer())
 
 
 def _continued(client: Client, source: str, file: Path) -> SendingNote:

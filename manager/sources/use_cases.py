@@ -35,12 +35,12 @@ from braid_client.answers.sources import (
 )
 from bridge.formats.decoders import decoder
 from bridge.formats.sparkplug_decoder import why_no_sparkplug_topic
-from bridge.intake import ONE_TIME_PRODUCER
 from bridge.output_topics import own_filter
 from dags import Kind, Schema, fields_in
 from dags.connectors import Connector, MessageConnector, MqttConnector
 from dags.message_formats import MessageFormat, UnusableFormat
 from dags.source_topics import overlap, source_topic
+from dags.vocabulary import ONE_TIME_PRODUCER
 from engine.plan import unfit
 from manager.documents.canonical import publishing
 from manager.kernel.committer import Committer

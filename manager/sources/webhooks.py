@@ -30,7 +30,7 @@ from braid_client.answers.sources import (
     WebhookScheme,
 )
 from braid_client.answers.tenants import Role
-from bridge.intake import ONE_TIME_PRODUCER
+from dags.vocabulary import ONE_TIME_PRODUCER
 from engine.outside import NoSecret, Vault
 from manager.problem import Conflict, NotFound, StateNotReady, Unauthenticated, invalid
 from manager.sources.signatures import SCHEMES, accepted_delivery
