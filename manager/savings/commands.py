@@ -1,9 +1,7 @@
 """The commands that show what was saved and what it costs: `braid savings`, `braid bill`."""
 
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Annotated
 
@@ -21,7 +19,7 @@ from braid_client.answers.savings import (
     as_csv,
 )
 from braid_client.client import Client
-from manager.cli import Shown, WrongUsage, client_command, lines, moment, number, table
+from manager.cli import Shown, ShownLine, WrongUsage, client_command, lines, moment, number, table
 
 _BOUNDS = ("low", "high")
 """The columns of estimates that are there only with --wide."""
@@ -151,19 +149,8 @@ def bill(  # noqa: PLR0913 - each is an option, which callers name
     begin, end = (time_in("--from", since), time_in("--to", until)) if month is None else _bounds(month)
     answer = client.bill(since=begin, until=end, tenant=tenant)
     if csv:
-        return _Csv(data=answer, text="")
+        return ShownLine(data=answer, text=as_csv(answer).removesuffix("\n"))
     return Shown(data=answer, text=lines(_bill_heading(answer), *_tables(answer)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Csv(Shown):
-    """A bill whose text is CSV."""
-
-    data: BillAnswer
-
-    def print_text(self, *, wide: bool) -> None:  # noqa: ARG002 - CSV has every column
-        sys.stdout.write(as_csv(self.data))
-        sys.stdout.flush()
 
 
 def _bounds(month: str) -> tuple[datetime, datetime]:
