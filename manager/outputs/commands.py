@@ -64,16 +64,17 @@ def tail(  # noqa: PLR0913 - each is an argument or option of the command
     shown_dataflow = client.dataflow(dataflow)
     if column and line_format is not LineFormat.CSV:
         raise WrongUsage("--column is for CSV only; add --format csv")
+    followed = islice(announced(client.tail(shown_dataflow.id, sink, last=last), shown_dataflow.name), count)
     if line_format is not None:
         sinks = [output.sink for output in shown_dataflow.outputs]
         if sink is None and len(sinks) > 1:
             raise WrongUsage(f"one file has the events of one output; name one of {', '.join(sinks)}")
         write = _json if line_format is LineFormat.JSONL else CsvLines(column or ()).line
-        for event in islice(announced(client.tail(shown_dataflow.id, sink, last=last), shown_dataflow.name), count):
+        for event in followed:
             yield ShownLine(data=_numbered(event), text=write(event.event))
         return
     several = sink is None and len(shown_dataflow.outputs) > 1
-    for event in islice(announced(client.tail(shown_dataflow.id, sink, last=last), shown_dataflow.name), count):
+    for event in followed:
         shown = {"sink": event.sink, "event": event.event} if several else event.event
         yield Shown(data=_numbered(event), text=Text(_json(shown)))
 
