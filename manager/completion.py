@@ -14,9 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import httpx
 import typer
 import typer.main
 
+from braid_client.errors import NotDone, headers, trusting
 from manager.cli import Shown, ShownLine, printed
 from manager.command import every_command, loaded, summary
 from manager.settings import WrongSettings, read_client_settings
@@ -184,21 +186,21 @@ def _names(parameter: str, group: str, words: Sequence[str]) -> list[str]:
     if place is None:
         return []
     given = dict(pairwise(words))
-    import httpx  # noqa: PLC0415 - most words need no service
-
-    from braid_client.errors import NotDone, trusting  # noqa: PLC0415 - as above
-
     try:
         file = Path(given["--settings"]) if "--settings" in given else None
         settings = read_client_settings({"url": given.get("--url")}, file)
         if settings.key is None:
             return []
-        headers = {"Authorization": f"Bearer {settings.key.get_secret_value()}"}
         url = f"{settings.service}/v1/{place}"
         ca, by_name = settings.trusted or (None, True)
-        verify = url.startswith("https:") and trusting(ca, by_name=by_name)
+        # A client would send it again, and wait longer than somebody who types.
         answer = httpx.get(
-            url, params={"limit": 500}, headers=headers, timeout=_PATIENCE, trust_env=False, verify=verify
+            url,
+            params={"limit": 500},
+            headers=headers(settings.key),
+            timeout=_PATIENCE,
+            trust_env=False,
+            verify=url.startswith("https:") and trusting(ca, by_name=by_name),
         )
         items = answer.raise_for_status().json()["items"]
     except (httpx.HTTPError, NotDone, WrongSettings, ValueError, KeyError, TypeError):
