@@ -16,7 +16,7 @@ __all__ = ["AsyncClient", "Client", "NotDone", "NotRunning", "NotUnderstood", "R
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for, so that whoever needs an answer alone waits for no client."""
+    """Load what is used, so that a program that only needs an answer's type does not wait for a client."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = {"AsyncClient": "async_client", "Client": "client"}.get(name, "errors")

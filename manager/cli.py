@@ -278,7 +278,7 @@ _FAILURES: Mapping[type[Exception], tuple[str, ExitCode]] = {
     WrongSettings: ("wrong-settings", ExitCode.PROBLEMS),
     WrongUsage: ("no-use", ExitCode.PROBLEMS),
 }
-"""What programs are told about each error but a refusal, which has a code and a status of its own."""
+"""The code that programs get for each error, and the exit code; a refusal has a code and a status of its own."""
 
 
 def printed(command: Callable[P, Shown | Iterator[Shown]]) -> Callable[..., None]:

@@ -213,8 +213,8 @@ def _begun(client: Client, *dataflows: SubmitAnswer, until: FirstSign | None, qu
         )
     data = dataflows[0] if len(dataflows) == 1 else BundleAnswer(dataflows=dataflows)
     yield _ids(data, dataflows) if quiet else Shown(data=data, text=lines(*map(_submitted, dataflows)))
-    late = until is not None and waits_for(dataflows) is not None
-    if until is not None and (late or any(dataflow.state is not DataflowState.RUNNING for dataflow in dataflows)):
+    is_running = all(dataflow.state is DataflowState.RUNNING for dataflow in dataflows)
+    if until is not None and not (is_running and waits_for(dataflows) is None):
         raise typer.Exit(ExitCode.LATER)
 
 

@@ -36,12 +36,12 @@ def defragment(
         )
         return
     move = client.defragment()
-    over = waited(move, lambda _: _under_way(client, move), _phase) if wait else None
+    latest = waited(move, lambda _: _under_way(client, move), _phase) if wait else None
     leaves, joins = ", ".join(move.leaves), ", ".join(move.joins)
-    so_far = "follow it with: braid watch" if over is None else f"it is {over.phase}"
+    so_far = "follow it with: braid watch" if latest is None else f"it is {latest.phase}"
     what = f"{move.id}: {counted(move.tasks, 'task')} from {leaves} to {joins}; {so_far}"
-    yield Shown(data=over or move, text=Text(what))
-    if over is not None and over.phase != _OVER:
+    yield Shown(data=latest or move, text=Text(what))
+    if latest is not None and latest.phase != _OVER:
         raise typer.Exit(ExitCode.LATER)
 
 

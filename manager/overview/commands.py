@@ -55,7 +55,7 @@ class StatusReport(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
-    """What the service answered; the last two are empty for tenants."""
+    """What the service answered; hosts and machines are for operators."""
 
     overview: OverviewAnswer
     degraded: Sequence[DataflowAnswer]
@@ -122,7 +122,7 @@ def _counts(overview: OverviewAnswer) -> Iterator[str]:
 
 
 def _attention(observed: _Observed, now: datetime) -> Iterator[Concern]:
-    """What needs attention, in the order of the console."""
+    """What needs attention, by its kind. The console makes its list itself, with links instead of commands."""
     yield from _away(observed)
     yield from _dataflows(observed.degraded)
     yield from _sources(observed.sources, now)
