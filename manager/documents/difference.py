@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class ChangeKind(StrEnum):
@@ -26,6 +26,8 @@ class DocumentChange(BaseModel):
     """The task, stream or field, such as `task mean` or `stream water → mean`."""
     field: str = ""
     """The field of it that changed, such as `config.window`."""
+    path: tuple[str, ...] = Field(default=(), exclude=True)
+    """The names that lead to the field, each of which may have a dot."""
     before: Any = None
     after: Any = None
 
@@ -45,7 +47,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Docume
     """
     was_plain, is_plain = ({name: was[name] for name in was if name not in _LISTS} for was in (before, after))
     return (
-        *(_changed("document", field, was, becomes) for field, was, becomes in _fields(was_plain, is_plain)),
+        *(_changed("document", *field) for field in _fields(was_plain, is_plain)),
         *_parts(*map(_tasks, (before, after))),
         *_parts(*map(_streams, (before, after))),
     )
@@ -80,16 +82,19 @@ def _parts(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[
             yield DocumentChange(kind=ChangeKind.ADDED, what=what, after=becomes)
 
 
-def _changed(what: str, field: str, before: Any, after: Any) -> DocumentChange:
-    return DocumentChange(kind=ChangeKind.CHANGED, what=what, field=field, before=before, after=after)
+def _changed(what: str, path: tuple[str, ...], before: Any, after: Any) -> DocumentChange:
+    kind, field = ChangeKind.CHANGED, ".".join(path)
+    return DocumentChange(kind=kind, what=what, field=field, path=path, before=before, after=after)
 
 
-def _fields(before: Mapping[str, Any], after: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The fields that differ, with both values; those of objects one by one."""
+def _fields(
+    before: Mapping[str, Any], after: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The paths to the fields that differ, with both values; those of objects one by one."""
     for name in [*before, *(name for name in after if name not in before)]:
         was, becomes = before.get(name), after.get(name)
         if isinstance(was, Mapping) and isinstance(becomes, Mapping):
-            yield from _fields(was, becomes, f"{above}{name}.")
+            yield from _fields(was, becomes, (*above, name))
         # In Python, true equals 1.
         elif was != becomes or isinstance(was, bool) is not isinstance(becomes, bool):
-            yield f"{above}{name}", was, becomes
+            yield (*above, name), was, becomes

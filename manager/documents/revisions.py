@@ -55,11 +55,10 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Prob
 
 def _pointer(change: DocumentChange, places: Mapping[str, int]) -> str:
     """The place in the document that is there now; of what is gone, where it was."""
-    field = change.field.split(".") if change.field else ()
     if change.what in places:
-        return pointer("tasks", places[change.what], *field)
+        return pointer("tasks", places[change.what], *change.path)
     part, _, rest = change.what.partition(" ")
-    return pointer(f"{part}s") if rest else pointer(*field)
+    return pointer(f"{part}s") if rest else pointer(*change.path)
 
 
 def _message(change: DocumentChange) -> str:

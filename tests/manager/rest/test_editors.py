@@ -1,4 +1,4 @@
-"""People who edit the same dataflow over REST: whoever comes second learns what the first has changed."""
+"""People who edit the same dataflow over REST: the second learns what the first has changed."""
 
 import json
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from braid_client.answers.reconfigurations import ReconfigurationForm
 from braid_client.client import Client
 from braid_client.errors import Refused
 from manager.command import app
+from manager.documents.revisions import differences
 from manager.exit_codes import ExitCode
 from manager.kernel.dataflow_rows import MOST_REPLACED
 from manager.rest import examples
@@ -79,7 +80,7 @@ def test_the_second_of_two_editors_learns_what_the_first_has_changed(ann: httpx.
     assert "mine" == ann.get(path).json()["name"]
 
 
-def test_what_came_and_went_is_told_in_the_words_of_the_document(ann: httpx.Client) -> None:
+def test_what_came_and_went_is_described_in_the_words_of_the_document(ann: httpx.Client) -> None:
     """Tasks and streams by their names, and fields of the document by theirs."""
     path, tag = _submitted(ann)
     shorter = OWN | {
@@ -181,6 +182,15 @@ def test_a_pipeline_has_the_tag_of_what_was_sent(ann: httpx.Client) -> None:
             error["message"].partition(" ")[0]
             for error in ann.put(path, json=document, headers={"If-Match": tag}).json()["errors"]
         ]
+
+
+def test_a_difference_points_at_a_field_whose_name_has_a_dot() -> None:
+    """At the place in the document, as of any other field."""
+    before, now = ({"tasks": [{"id": "a", "config": {"schema": {"wind.speed": kind}}}]} for kind in ("int", "float"))
+    message = 'task a has "float" as its config.schema.wind.speed, and had "int"'
+    assert [("/tasks/0/config/schema/wind.speed", message)] == [
+        (problem.pointer, problem.message) for problem in differences(before, now)
+    ]
 
 
 def test_a_tag_lets_nobody_in(asking: dict[str, httpx.Client]) -> None:
