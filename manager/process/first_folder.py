@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from manager.cli import Shown, WrongUsage, lines, printed
+from braid_client.answers.tenants import TenantForm
+from manager.cli import Shown, WrongUsage, fill_form, lines, printed
 from manager.rest.examples import DOCUMENT
 
 _SOURCE = "street"
@@ -22,6 +23,7 @@ def init(
     tenant: Annotated[str, typer.Option(help="The tenant whose source and dataflow these are.")] = "me",
 ) -> Shown:
     """Make a folder with a source, a dataflow, events and the lines to run them."""
+    fill_form(TenantForm, name=tenant)
     document: dict[str, Any] = json.loads(json.dumps(DOCUMENT).replace("city:", f"{tenant}:"))
     name, of_tenant = shlex.quote(f"{tenant}/{document['name']}"), f"--tenant {tenant}"
     source = {

@@ -4,6 +4,8 @@ import json
 import shlex
 from pathlib import Path
 
+import pytest
+
 from dags import Kind, Schema, Source
 from dags.canonical import canonicalise
 from engine import installed_catalogue
@@ -54,6 +56,14 @@ def test_the_lines_are_called_as_they_are_printed(braid: Braid) -> None:
         paths = [str(Path("my first") / word) if word.endswith((".json", ".jsonl")) else word for word in words]
         code = braid(name, *paths, answers=known).exit_code
         assert (line, ExitCode.NOT_ALLOWED if name == "tail" else ExitCode.WELL) == (line, code)
+
+
+@pytest.mark.parametrize("tenant", ['a"b', "a b", ""])
+def test_a_tenant_that_cannot_be_admitted_gets_no_folder(braid: Braid, tenant: str) -> None:
+    """Its lines could not be run."""
+    result = braid("init", "first", "--tenant", tenant)
+    assert (ExitCode.PROBLEMS, True) == (result.exit_code, result.stderr.startswith("name: "))
+    assert not Path("first").exists()
 
 
 def test_a_folder_with_files_is_left_alone(braid: Braid) -> None:
