@@ -1,7 +1,8 @@
 """The client of the service: `Client`, and `AsyncClient` with the same methods.
 
-Both send the requests of `braid_client.requests` by the rules of `braid_client.errors`. A request that fails raises
-`NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`; and a dataflow that is waited for, `NotRunning`.
+Both send the requests of `braid_client.requests` and `braid_client.sources` by the rules of `braid_client.errors`. A
+request that fails raises `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`. Waiting for a dataflow
+that does not run raises `NotRunning`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The client of the service: a method for each request of `braid_client.requests`, by a table that both have."""
+"""The client of the service, and the methods of both clients: one for each function that makes a request."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps

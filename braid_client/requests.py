@@ -1,4 +1,4 @@
-"""Requests of the service: a function for each REST route, with what callers of the method of that name read."""
+"""The requests of the service but those about sources: a function for each, which describes the client's method too."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -182,6 +182,7 @@ class EventAnswer(Answer):
     id: int
     kind: Literal["operation", "job", "dataflow"]
     told: dict[str, Any]
+    """The operation, the status of the job, or the state of the dataflow."""
 
 
 class TaskTypeAnswer(Answer):
