@@ -13,7 +13,7 @@ from braid_client.sources import one_time_producer, send_events
 _MOST_EVENTS = 5_000
 """How many events one request has at most; the service takes twice as many."""
 _MOST_BYTES = 500_000
-"""After how many bytes a request ends; the service takes twice as many."""
+"""How many bytes of events one request has at most; a longer event is sent alone. The service takes twice as many."""
 
 
 class EventTable(Protocol):
@@ -33,12 +33,12 @@ def requests_of(source: str, events: EventTable | Iterable[Mapping[str, Any]]) -
     producer = one_time_producer()
     lines: list[bytes] = []
     first = size = 0
-    for row in rows:
-        lines.append(_line(row))
-        size += len(lines[-1])
-        if len(lines) >= _MOST_EVENTS or size >= _MOST_BYTES:
+    for line in map(_line, rows):
+        if lines and (len(lines) >= _MOST_EVENTS or size + len(line) > _MOST_BYTES):
             yield send_events(source, b"\n".join(lines), producer, first)
             first, size, lines = first + len(lines), 0, []
+        lines.append(line)
+        size += len(line)
     if lines:
         yield send_events(source, b"\n".join(lines), producer, first)
 

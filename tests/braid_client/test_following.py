@@ -67,11 +67,11 @@ def test_many_events_are_sent_in_parts_that_are_numbered_on(ask: Ask) -> None:
 
 
 def test_large_events_are_sent_in_parts_that_the_service_takes() -> None:
-    """By their bytes as well."""
-    service = Service([taken(1), taken(2), taken(3)])
+    """By their bytes as well, and one that is longer than a part without those before it."""
+    service = Service([taken(1), taken(2), taken(4)])
     with service.client() as client:
-        client.send("street", [{"s": "x" * 499_999}] * 3)
-    assert [1, 1, 1] == [len(part) for part in sent(service)]
+        client.send("street", [{"s": "x" * length} for length in (400_000, 900_000, 200_000, 250_000)])
+    assert [1, 1, 2] == [len(part) for part in sent(service)]
 
 
 def test_nothing_is_sent_of_no_events() -> None:
