@@ -446,8 +446,7 @@ def audit(
     *, by: str | None = None, since: datetime | None = None, until: datetime | None = None
 ) -> Request[Page[AuditAnswer]]:
     """Who did what, and what was refused, newest first."""
-    times = {name: None if at is None else at.isoformat() for name, at in (("since", since), ("until", until))}
-    return page_of(Page[AuditAnswer], "audit", by=by, **times)
+    return page_of(Page[AuditAnswer], "audit", by=by, since=since, until=until)
 
 
 def machines() -> Request[Page[MachineAnswer]]:
