@@ -1,4 +1,4 @@
-"""The packages of the distribution: beside its folder in the repository, and within it in a source distribution."""  # noqa: INP001 - a part of the build, and no package
+"""The build hook that adds the packages: those beside this folder, or in a source distribution those within it."""  # noqa: INP001 - a part of the build, and no package
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The documents of a dataflow one after the other: a change that was made for an earlier one is refused.
+"""The earlier documents of a dataflow: a change that was made for one of them is refused.
 
 Who sends it with the tag of that document learns what others have changed since then, because the last few documents
 that a dataflow had are kept.
@@ -39,7 +39,7 @@ def check_unchanged(session: Session, row: DataflowRow, tags: Tags | None) -> No
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """What is otherwise in a document than it was, in its own words.
+    """How a document differs from what it was, in the words of documents.
 
     >>> one = {"name": "n", "tasks": [{"id": "a", "type": "count", "config": {"of": 1}}]}
     >>> other = {"name": "n", "tasks": [{"id": "a", "type": "count", "config": {"of": 2}}]}
