@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, or_, select, update
 from sqlmodel import Session, col
 
 from braid_client.answers.base import Page
@@ -136,6 +136,18 @@ def _asking(caller: Caller) -> Caller:
     return caller
 
 
+def _holder(key: str, row: Row[Any]) -> Caller:
+    """The caller with an API key, as a row with the columns of the key and of its tenant has it."""
+    caller = Caller(
+        key=key,
+        role=Role(row.role),
+        tenant=row.tenant,
+        name=row.note,
+        requests_per_minute=row.requests_per_minute,
+    )
+    return _asking(caller)
+
+
 def _known_to(tools: Tools, person: Person) -> Caller:
     """The caller that a person is by the settings; `Forbidden` where they let nobody of the person's groups in."""
     # Known before it is refused, since refusals are in the journal.
@@ -197,14 +209,7 @@ class Sessions(Base):
         # Of two that follow it at the same time, one deletes it.
         if row is None or getattr(used, "rowcount") != 1:  # noqa: B009 - a type of what is deleted does not have it
             raise Unauthenticated("the link was used before, or is older than a minute; make another one")
-        caller = Caller(
-            key=row.key,
-            role=Role(row.role),
-            tenant=row.tenant,
-            name=row.note,
-            requests_per_minute=row.requests_per_minute,
-        )
-        return _asking(caller)
+        return _holder(row.key, row)
 
     def caller(self, token: str) -> Caller:
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key is not valid any more."""
@@ -218,15 +223,8 @@ class Sessions(Base):
                 raise Unauthenticated(error.detail) from None
         if row is None:
             raise Unauthenticated("the session is over, or its API key is not valid any more; sign in again")
-        caller = Caller(
-            key=row.key,
-            role=Role(row.role),
-            tenant=row.tenant,
-            name=row.note,
-            until=moment(row.until if row.expires is None else min(row.until, row.expires)),
-            requests_per_minute=row.requests_per_minute,
-        )
-        return _asking(caller)
+        until = moment(row.until if row.expires is None else min(row.until, row.expires))
+        return replace(_holder(row.key, row), until=until)
 
     @property
     def provider(self) -> Provider:
@@ -305,14 +303,7 @@ class Administration(Base):
         if row.expires is not None and row.expires <= now:
             raise Unauthenticated(f"the API key {row.id} expired on {moment(row.expires):%Y-%m-%d}; send another one")
         self._uses[row.id] = now
-        caller = Caller(
-            key=row.id,
-            role=Role(row.role),
-            tenant=row.tenant,
-            name=row.note,
-            requests_per_minute=row.requests_per_minute,
-        )
-        return _asking(caller)
+        return _holder(row.id, row)
 
     def keep_uses(self) -> None:
         """Write down when keys were last used; not part of each request, which would wait for it."""
