@@ -233,18 +233,29 @@ class Provider:
 
     def _current(self, than: _Published | None = None) -> _Published:
         """What the provider publishes; newer `than` something if it can be fetched now."""
-        with self._lock:
-            known, now = self._published, self._clock()
-            is_due = known is None or known is than or now - known.at > _KEYS_FRESH
-            if is_due and now - self._tried >= _FETCH_EVERY:
-                self._tried = now
-                try:
-                    known = self._published = self._fetched(now)
-                except ProviderAway as away:
-                    self._trouble = away.detail
-            if known is None:
-                raise ProviderAway(self._trouble, retry_after=_FETCH_EVERY)
-            return known
+        known = self._published
+        is_useless = known is None or known is than
+        is_old = known is not None and self._clock() - known.at > _KEYS_FRESH
+        # Old keys go on counting meanwhile, so only those who need new ones wait for who fetches them.
+        if (is_useless or is_old) and self._lock.acquire(blocking=is_useless):
+            try:
+                self._renew(known)
+            finally:
+                self._lock.release()
+        if self._published is None:
+            raise ProviderAway(self._trouble, retry_after=_FETCH_EVERY)
+        return self._published
+
+    def _renew(self, known: _Published | None) -> None:
+        """Fetch what is published, unless another thread has, or tried just now."""
+        now = self._clock()
+        if self._published is not known or now - self._tried < _FETCH_EVERY:
+            return
+        self._tried = now
+        try:
+            self._published = self._fetched(now)
+        except ProviderAway as away:
+            self._trouble = away.detail
 
     def _fetched(self, now: float) -> _Published:
         endpoints = self._asked("GET", f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")

@@ -5,10 +5,12 @@ import socket
 import subprocess
 import sys
 import time
+from asyncio import to_thread
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -116,6 +118,9 @@ class StrictProvider:
         """What the token of the next sign-in says besides what every token says."""
         self.fetched = 0
         """How often the keys were fetched."""
+        self.is_asked, self.answers = Event(), Event()
+        """That the keys are asked for, and that they are given; a test may hold them back."""
+        self.answers.set()
         self.asked: dict[str, str] = {}
         """What the browser was sent with, which a test fills in from the address."""
         self.app = Starlette(
@@ -140,6 +145,8 @@ class StrictProvider:
 
     async def _published(self, _request: Request) -> JSONResponse:
         self.fetched += 1
+        self.is_asked.set()
+        await to_thread(self.answers.wait)
         return JSONResponse(KeySet(list(self.keys)).as_dict(private=False))
 
     async def _redeem(self, request: Request) -> JSONResponse:

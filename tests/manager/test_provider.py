@@ -4,6 +4,7 @@ import hmac
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -130,6 +131,28 @@ def test_known_keys_count_while_the_provider_is_away(clock: _Clock) -> None:
     for _ in range(2):
         with pytest.raises(ProviderAway, match=f"the provider at {made.issuer} does not answer: "):
             new.bearer(token)
+
+
+def test_nobody_waits_for_new_keys_who_has_known_ones(
+    strict: StrictProvider, provider: Provider, clock: _Clock
+) -> None:
+    """One request fetches the keys once they are old; others are let in by the old ones until they are there."""
+    ann, token = provider.bearer(strict.token()), strict.token()
+    clock.now += 601.0
+    strict.is_asked.clear()
+    strict.answers.clear()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            fetching = pool.submit(provider.bearer, token)
+            strict.is_asked.wait()
+            assert ann == provider.bearer(token)
+        finally:
+            strict.answers.set()
+        assert ann == fetching.result()
+    # Had it waited, the fetch would have been given up, and be tried again.
+    clock.now += 11.0
+    assert ann == provider.bearer(token)
+    assert 2 == strict.fetched
 
 
 def test_a_provider_by_another_name_is_refused(strict: StrictProvider) -> None:
