@@ -126,6 +126,8 @@ _SESSION = (
     .where(or_(_SESSIONS.key == "", _KEYS.id.is_not(None)), *_valid())
 )
 """Asked for at every request by a cookie, with the key if it is of one, so that a session ends with it."""
+_FORGET_SESSIONS = delete(SessionRow).where(_SESSIONS.until <= bindparam("now"))
+"""Those that are over, and links."""
 _RATE = select(_TENANTS.requests_per_minute).where(_TENANTS.name == bindparam("name"))
 
 
@@ -180,7 +182,7 @@ class Sessions(Base):
         """A token that stands for a caller for so long, which is kept as a hash; and the caller with it."""
         token, now, begun = secrets.token_urlsafe(_SECRET_BYTES), time.time(), time.monotonic()
         with self._store.write() as session:
-            session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
+            session.execute(_FORGET_SESSIONS, {"now": now})
             row = SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds)
             if (person := caller.person) is not None:
                 row.subject, row.name, row.groups = person.subject, person.name, list(person.groups)
@@ -195,10 +197,11 @@ class Sessions(Base):
         """A token that lets a caller with an API key sign in once, kept as a hash; and until when."""
         if not caller.key:
             raise Unauthenticated("a link stands for an API key; send one")
-        token, until = secrets.token_urlsafe(_SECRET_BYTES), time.time() + LINK_SECONDS
+        token, now = secrets.token_urlsafe(_SECRET_BYTES), time.time()
         with self._store.write() as session:
-            session.add(SessionRow(hash=_hash_link(token), key=caller.key, until=until))
-        return token, until
+            session.execute(_FORGET_SESSIONS, {"now": now})
+            session.add(SessionRow(hash=_hash_link(token), key=caller.key, until=now + LINK_SECONDS))
+        return token, now + LINK_SECONDS
 
     def follow(self, token: str) -> Caller:
         """Whose a link is, which is used up then; `Unauthenticated` where it was used before, or is over."""

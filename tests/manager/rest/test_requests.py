@@ -348,7 +348,10 @@ def test_over_tls_the_cookie_is_sent_over_tls_alone(served_town: tuple[Town, str
 
 
 def test_a_link_opens_one_session_of_its_tenant(served_town: tuple[Town, str], browser: httpx.Client) -> None:
-    """It is kept as a hash only; it is no cookie, is used up by the first who follows it, and ends with its minute."""
+    """It is kept as a hash only; it is no cookie, is used up by the first who follows it, and ends with its minute.
+
+    What is over is kept no longer than until the next one is made.
+    """
     made, url = served_town
 
     def link(who: str) -> str:
@@ -372,6 +375,9 @@ def test_a_link_opens_one_session_of_its_tenant(served_town: tuple[Town, str], b
         session.execute(text("UPDATE console_session SET until = :past"), {"past": time.time() - 1})
     assert "unauthenticated" == code(browser.post("/v1/session", json={"link": late}))
     assert "invalid-request" == code(browser.post("/v1/session", json={"link": late, "key": made.keys["ann"]}))
+    link("bob")
+    with made.tools.store.read() as session:
+        assert 1 == session.execute(text("SELECT count(*) FROM console_session")).scalar()
 
 
 @pytest.mark.parametrize("key", ["", "x", "braid_00112233aabbccdd_" + "s" * 43])
