@@ -6,6 +6,8 @@ added up instead.
 
 The number of jobs, running tasks, streams and sources with samples of their own is limited. Those with the lowest ids
 have them, so that they are the same each time; all others count in the sums.
+
+A tenant has metrics of its own: the states of its dataflows, and what they did in the newest step of their series.
 """
 
 import math
@@ -20,6 +22,7 @@ from typing import NamedTuple
 from prometheus_client import Metric as Family
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from braid_client.answers.dataflows import DataflowAnswer
 from braid_client.answers.savings import WholeAnswer
 from bridge.spools.spool import SpoolState
 from bridge.transport.subscriptions import PassedOver
@@ -33,6 +36,7 @@ from manager.observations.figures import figures_of, host_loads, shard_figures
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured, received_of
 from manager.rest import metrics
 from manager.rest.metrics import Metric
+from manager.series.figures import SeriesFigures
 from merge import Instance, JobId, Jobs, RunningTask, Submitted
 from ring.fleet import STORE
 
@@ -403,3 +407,32 @@ def _savings(known: MetricsSnapshot) -> Iterator[MetricSample]:
     if (shared := whole.saved.cores_by_sharing) is not None:
         yield MetricSample(metrics.SAVED, ("sharing",), shared.cores)
     yield MetricSample(metrics.SAVED, ("packing",), whole.saved.cores_by_packing.likely)
+
+
+MOST_DATAFLOW_SAMPLES = 200
+"""Dataflows of a tenant that have samples: those that were submitted first."""
+
+
+def tenant_samples(
+    dataflows: Sequence[DataflowAnswer], figures: Mapping[str, SeriesFigures], *, are_all: bool
+) -> Iterator[MetricSample]:
+    """Yield the samples for a tenant, of some of its dataflows; one whose figures are not known has its state alone."""
+    yield MetricSample(metrics.DATAFLOWS_LEFT_OUT, (), not are_all)
+    for dataflow in dataflows:
+        named = (dataflow.id, dataflow.name)
+        yield MetricSample(metrics.DATAFLOW_STATE, (*named, str(dataflow.state)), 1)
+        if (did := figures.get(dataflow.id)) is None:
+            continue
+        for metric, count in (
+            (metrics.DATAFLOW_IN, did.events_in),
+            (metrics.DATAFLOW_OUT, did.events_out),
+            (metrics.DATAFLOW_DEAD, did.dead),
+        ):
+            yield MetricSample(metric, named, round(count / did.seconds, 6))
+        yield MetricSample(metrics.DATAFLOW_WAITING, named, did.waiting)
+        for quantile, seconds in (("0.5", did.latency_p50), ("0.99", did.latency_p99)):
+            if seconds is not None:
+                yield MetricSample(metrics.DATAFLOW_LATENCY, (*named, quantile), seconds)
+        for metric, cores in ((metrics.DATAFLOW_CORES, did.cores), (metrics.DATAFLOW_ALONE, did.alone)):
+            if cores is not None:
+                yield MetricSample(metric, named, cores)

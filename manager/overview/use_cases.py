@@ -33,15 +33,16 @@ from manager.machines.carriages import HostStanding, standings
 from manager.observations.figures import figures_of
 from manager.observations.reports import JobSeen
 from manager.overview.metrics import (
+    MOST_DATAFLOW_SAMPLES,
     CommittedSnapshot,
     MetricSample,
     MetricsSnapshot,
     SumAccumulator,
     families,
     samples,
+    tenant_samples,
     types_of,
 )
-from manager.overview.tenant_metrics import MOST_DATAFLOW_SAMPLES, tenant_samples
 from manager.problem import StateNotReady
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
