@@ -158,7 +158,7 @@ class Manager:
         self._service = service_of(tools)
         uses = ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used")
         old = ManagerWatch(self._service.audit.forget, "old entries of the journal stay")
-        self._upkeep = (RegularLooks(uses, every=_USES_EVERY), RegularLooks(old, every=_OLD_EVERY))
+        self._upkeep = (RegularLooks(uses, every=_USES_EVERY, at_end=uses.run), RegularLooks(old, every=_OLD_EVERY))
         self._access = AccessKeeper(root / "access", beside.reload)
         self._meter = Meter(store, committer, listener, chooser, broker=beside.taken)
         self._watches = watches_of(tools, self._meter, settings, adapter.latencies)

@@ -38,7 +38,7 @@ from dags.source_topics import source_topic
 from manager.kernel.draft import OPERATOR
 from manager.kernel.registered_sources import topic_in
 from manager.observations.figures import tenant_states
-from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, Unauthenticated, invalid
+from manager.problem import Conflict, DatabaseAway, Forbidden, NotFound, StateNotReady, Unauthenticated, invalid
 from manager.provider import Person, Provider, SignIn, is_token
 from manager.store.requester import requester
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
@@ -311,9 +311,14 @@ class Administration(Base):
     def keep_uses(self) -> None:
         """Write down when keys were last used; not part of each request, which would wait for it."""
         uses, self._uses = self._uses, {}
-        if uses:
+        if not uses:
+            return
+        try:
             with self._store.write() as session:
                 session.connection().execute(_SET_USED, [{"of": key, "at": at} for key, at in list(uses.items())])
+        except DatabaseAway:
+            self._uses = uses | self._uses
+            raise
 
     def first_key(self) -> str | None:
         """An operator's key where there is none at all, so that somebody can begin; else nothing."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,17 @@ from braid_client.answers.sources import SourceForm
 from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, Role, SecretForm, TenantForm
 from engine.code.store import VOUCHERS, Voucher, VoucherFile, digest_of
 from engine.outside import Vault
-from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, QuotaExceeded, StateNotReady, Unauthenticated
+from manager.problem import (
+    Conflict,
+    DatabaseAway,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    QuotaExceeded,
+    StateNotReady,
+    Unauthenticated,
+)
+from manager.store.database import Store
 from manager.store.tables import CredentialRow, KeyRow
 from manager.tenants.quotas import MOST_GENERATED_PER_SECOND
 from manager.tenants.secrets import VoucherKeeper
@@ -203,6 +214,22 @@ def test_keys_say_when_they_were_last_used(manager: Manager) -> None:
     (later,) = (key.used for key in administration.keys(ANN, Paging()).items)
     assert later is not None
     assert later > used
+
+
+def test_uses_that_cannot_be_written_down_are_written_later(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database may be away for a while."""
+    administration = manager.service.administration
+    administration.caller(administration.make_key(ANN, KeyForm()).key)
+
+    def away(_store: Store) -> NoReturn:
+        raise DatabaseAway(1.0)
+
+    with monkeypatch.context() as outage:
+        outage.setattr(Store, "write", away)
+        with pytest.raises(DatabaseAway):
+            administration.keep_uses()
+    administration.keep_uses()
+    assert [None] != [key.used for key in administration.keys(ANN, Paging()).items]
 
 
 def test_lists_of_keys_and_tenants_have_each_once(manager: Manager) -> None:
