@@ -88,7 +88,7 @@ class Tools:
     adaptations: AdaptationBoard = field(default_factory=AdaptationBoard)
     trials: TrialProcesses = field(default_factory=TrialProcesses)
     provider: Provider | None = None
-    """Who says whom people are, besides API keys."""
+    """The provider that says who people are, besides API keys."""
     replicas: int = 0
     """The machines that are to keep copies of each host."""
     deploying_seconds: float = 15.0

@@ -1,7 +1,7 @@
 """The events of OpenLineage: dataflows and sources in the namespace of their tenant, jobs in that of the operators.
 
 A tenant's namespace has what the tenant may know, so also a source that others share with it, under the name that its
-documents have for it, but nobody's else tasks or jobs. A job serves many, so its event names streams by their numbers.
+documents have for it, but nobody else's tasks or jobs. A job serves many, so its event names streams by their numbers.
 """
 
 import uuid
@@ -39,7 +39,7 @@ from dags.schema import Kind
 
 _RUNS = uuid.UUID("6f3c0d0e-1b58-4d0b-9a53-3f1f5b1f7a10")
 PRODUCER = f"urn:braid:{version('braid')}"
-"""Says who makes the events."""
+"""Names this release as the maker of the events."""
 D = TypeVar("D", bound=Dataset)
 
 

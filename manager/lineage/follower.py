@@ -220,14 +220,14 @@ class LineageFollower:
             if self._heard + 1 < event.id:
                 self.counts.missed += event.id - self._heard - 1
                 log.warning("up to %d reports of states are missing in lineage", event.id - self._heard - 1)
-            seen = event.told
-            state, now = seen.get("state"), time.time()
-            if event.kind == "dataflow" and seen["dataflow"] in self._sent.runs:
-                trouble = str(seen["reason"]) if state == DataflowState.DEGRADED else ""
+            report = event.told
+            state, now = report.get("state"), time.time()
+            if event.kind == "dataflow" and report["dataflow"] in self._sent.runs:
+                trouble = str(report["reason"]) if state == DataflowState.DEGRADED else ""
                 if state == DataflowState.RUNNING or trouble:
-                    self._send(run_event(RunState.RUNNING, self._job(seen["dataflow"]), now, trouble))
-            elif event.kind == "job" and seen["job"] in self._sent.jobs and seen["trouble"]:
-                self._send(run_event(RunState.RUNNING, self._spark_job(seen["job"]), now, str(seen["trouble"])))
+                    self._send(run_event(RunState.RUNNING, self._job(report["dataflow"]), now, trouble))
+            elif event.kind == "job" and report["job"] in self._sent.jobs and report["trouble"]:
+                self._send(run_event(RunState.RUNNING, self._spark_job(report["job"]), now, str(report["trouble"])))
             self._heard = event.id
 
     def _send(self, event: LineageEvent) -> None:

@@ -1,4 +1,4 @@
-"""Dependencies of routes: the service, the caller and its rate, paging, and turns. `bodies` has those of bodies.
+"""Dependencies of routes: the service, the caller and its rate, paging, tags, and turns; `bodies` has those of bodies.
 
 Rates: each tenant, and each address that sends keys that let nobody in, has an allowance that refills steadily and
 holds a minute's worth. Nobody uses up another's, and a right key is taken from any address.

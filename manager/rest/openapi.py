@@ -158,8 +158,8 @@ def resolved(schema: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str,
     if "$ref" not in part:
         return part
     _, _, kind, name = part["$ref"].split("/")
-    found: Mapping[str, Any] = schema["components"][kind][name]
-    return found
+    referred: Mapping[str, Any] = schema["components"][kind][name]
+    return referred
 
 
 def _completed(schema: dict[str, Any]) -> dict[str, Any]:

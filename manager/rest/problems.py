@@ -171,7 +171,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         request, parent = _id(scope), _header(scope, b"traceparent").decode("latin-1")
-        # Else whoever looks at a page would be most of what is traced.
+        # Else the looks of open pages would be most of what is traced.
         is_traced = is_tracing() and (parent or scope["method"] not in _LOOKS)
         seen = {"http.request.method": scope["method"], "braid.request": request}
         with (

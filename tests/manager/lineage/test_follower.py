@@ -86,7 +86,7 @@ def is_behind(follower: LineageFollower) -> bool:
     return follower.counts.behind_since is not None
 
 
-def named(events: list[Event]) -> Iterator[tuple[str, Any]]:
+def facets_in(events: list[Event]) -> Iterator[tuple[str, Any]]:
     """All facets in events, by name."""
     for event in events:
         places = [event.get("dataset", {}), *event.get("inputs", ()), *event.get("outputs", ())]
@@ -150,9 +150,9 @@ def test_events_are_made_of_facets_that_there_are(scene: Scene) -> None:
         follower.look()
         events = [json.loads(got.body) for got in receiver.got]
     assert {"/api/v1/lineage"} == {got.path for got in receiver.got}
-    kinds = {name: FACETS[name] for name, _ in named(events)}
+    kinds = {name: FACETS[name] for name, _ in facets_in(events)}
     assert FACETS == kinds | {"errorMessage": FACETS["errorMessage"]}
-    for name, facet in named(events):
+    for name, facet in facets_in(events):
         kinds[name](**{part: value for part, value in facet.items() if not part.startswith("_")})
         assert facet["_producer"].startswith("urn:braid:")
     changes = [event["dataset"]["facets"]["lifecycleStateChange"] for event in events if "dataset" in event]
@@ -191,16 +191,16 @@ def test_no_namespace_has_anything_of_another_tenant(scene: Scene) -> None:
         follower.look()
         events = [json.loads(got.body) for got in receiver.got]
 
-    def of(namespace: str) -> str:
+    def events_in(namespace: str) -> str:
         own = [event for event in events if (event.get("job") or event["dataset"])["namespace"] == namespace]
         assert own
         return json.dumps(own)
 
-    assert not any(word in of("braid/ann") for word in ("bob", bobs))
-    assert "ann:street" in of("braid/bob")
-    assert not any(word in of("braid/bob") for word in ("anns", "braid/ann", anns, "city/street"))
-    assert not any(word in of("braid") for word in ("ann", "bob", "street", "counts"))
-    assert "source/1" in of("braid")
+    assert not any(word in events_in("braid/ann") for word in ("bob", bobs))
+    assert "ann:street" in events_in("braid/bob")
+    assert not any(word in events_in("braid/bob") for word in ("anns", "braid/ann", anns, "city/street"))
+    assert not any(word in events_in("braid") for word in ("ann", "bob", "street", "counts"))
+    assert "source/1" in events_in("braid")
 
 
 def test_nothing_is_lost_while_the_receiver_or_the_manager_is_away(scene: Scene) -> None:
