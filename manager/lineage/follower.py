@@ -106,6 +106,9 @@ class LineageFollower:
     def look(self) -> None:
         """Send what is different by now; if the receiver is away, that waits for a later look."""
         term = self._tools.committer.term
+        if not term:
+            # What this manager hears meanwhile is for the one that leads to send.
+            self._heard = self._events.last
         if self._clock() < self._again_at or not term:
             return
         if term != self._term:

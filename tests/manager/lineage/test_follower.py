@@ -285,6 +285,20 @@ def test_reports_that_are_not_kept_any_more_are_missed_aloud(scene: Scene, caplo
     assert "3 reports of states are missing" in caplog.text
 
 
+def test_a_manager_that_does_not_lead_misses_nothing(scene: Scene) -> None:
+    """The journal goes on meanwhile, and the leader sends what there is."""
+    with receiving() as receiver:
+        scene.events = LiveEvents(2, last=0)
+        follower = scene.follower(url(receiver))
+        scene.made.tools.committer.step_down()
+        for _ in range(5):
+            scene.events.add("operation", {"kind": "submit"})
+            follower.look()
+        scene.made.tools.committer.lead(1)
+        follower.look()
+    assert 0 == follower.counts.missed
+
+
 def test_a_receiver_is_asked_as_standard_variables_say() -> None:
     """By the key and at the path that they name."""
     answer: Answer = lambda _got, _times: Reply()  # noqa: E731 - as tests of receivers have it
