@@ -19,8 +19,9 @@ class ServedCertificate:
         self._certificate = certificate
         self._key = key
         self._version = self._seen()
-        self.context = self._loaded()
+        self.context = _new_context()
         """What listeners hand to the server that they make."""
+        self._load(self.context)
 
     def look(self) -> bool:
         """Take the files up if they have changed, and tell whether they have.
@@ -31,22 +32,21 @@ class ServedCertificate:
         if version == self._version:
             return False
         self._version = version
-        self._loaded()
-        # Only what could be loaded whole: one file may have been replaced before the other.
-        self.context.load_cert_chain(self._certificate, self._key)
+        # First elsewhere: one file may have been replaced before the other, and only what is whole is served.
+        self._load(_new_context())
+        self._load(self.context)
         return True
 
     def _seen(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(map(_version, (self._certificate, self._key)))
 
-    def _loaded(self) -> ssl.SSLContext:
+    def _load(self, context: ssl.SSLContext) -> None:
         for path in (self._certificate, self._key):
             try:
                 path.read_bytes()
             except OSError as error:
                 why = f"cannot be read: {error.strerror}; let the service's user read it, or name another"
                 raise UnusableCertificate(f"{path}: {why}") from None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
             # Else OpenSSL would ask for a password at the terminal.
             context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
@@ -56,7 +56,10 @@ class ServedCertificate:
                 raise UnusableCertificate(f"{self._key}: {why}") from None
             why = "hold no certificate and key without a password in the form PEM; name others"
             raise UnusableCertificate(f"{self._certificate} and {self._key}: {why}") from None
-        return context
+
+
+def _new_context() -> ssl.SSLContext:
+    return ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

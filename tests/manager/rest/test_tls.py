@@ -132,6 +132,29 @@ def test_a_client_trusts_an_authority_or_the_certificate_itself(
     assert (authority.certificate, True) == read_client_settings().trusted
 
 
+def test_files_that_change_while_they_are_read_are_looked_at_again(
+    authority: Authority, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are reported as any that do not belong together, and the next look takes up what is whole."""
+    certificate = ServedCertificate(*files)
+    second, third = authority.certify("second", "DNS:localhost"), authority.certify("third", "DNS:localhost")
+
+    class Overtaken(ssl.SSLContext):
+        """Files change right after it has loaded them."""
+
+        def load_cert_chain(self, *given: Any, **more: Any) -> None:
+            super().load_cert_chain(*given, **more)
+            shutil.copy(third[1], files[1])
+
+    _put(second, files)
+    with monkeypatch.context() as patched:
+        patched.setattr(ssl, "create_default_context", lambda _: Overtaken(ssl.PROTOCOL_TLS_SERVER))
+        with pytest.raises(UnusableCertificate, match="is not the key of the certificate"):
+            certificate.look()
+    _put(third, files)
+    assert certificate.look()
+
+
 def test_files_that_cannot_be_served_are_named(authority: Authority, tmp_path: Path) -> None:
     """With the reason, and what to do."""
     certificate, key = authority.certify("whole", "DNS:localhost")
