@@ -1,5 +1,6 @@
 """Planning: the plans that follow from what runs for whom, and where."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -70,6 +71,19 @@ def test_a_plan_survives_its_message() -> None:
     service.submit("one", "s:source > a:split..odd > j:join.left > k:sink a.even > j.right")
     plan = service.plan(1, version=7)
     assert read_plan(written_plan(plan)) == plan
+
+
+def test_a_host_understands_plans_of_a_newer_manager() -> None:
+    """It runs what it knows of a plan whose parts have more fields; an untraced plan says nothing of traces."""
+    service = Service("pack")
+    service.submit("one", "s:source > a:split..odd > j:join.left > k:sink a.even > j.right")
+    plan = service.plan(1, version=7)
+    written = json.loads(written_plan(plan))
+    assert "trace" not in written
+    parts = [written, *written["slots"], *written["ingress"], *written["deliveries"], written["limits"]]
+    for part in (*parts, *(edge for slot in written["slots"] for edge in slot["inputs"])):
+        part["newer"] = {"than": ["this"]}
+    assert plan == read_plan(json.dumps(written).encode())
 
 
 def test_an_output_that_is_delivered_as_always_is_written_as_ever() -> None:
