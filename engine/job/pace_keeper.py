@@ -228,7 +228,8 @@ class PaceKeeper:
     def is_timed(self, batch: PlannedBatch) -> bool:
         """Whether the parts of a batch are to be timed, because it is traced; from any thread."""
         in_effect = self._in_effect
-        return self.traced.begin(batch.number, batch.span, in_effect.plan if in_effect else None)
+        plan = in_effect.plan if in_effect is not None and in_effect.entry == batch.span.end.entry else None
+        return self.traced.begin(batch.number, batch.span, plan)
 
     def stop(self) -> None:
         """Answer every question at once."""
