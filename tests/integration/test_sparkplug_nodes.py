@@ -334,7 +334,7 @@ def test_a_node_dies_when_a_message_is_refused_and_is_born_again_a_second_later(
 
 
 def test_a_node_that_is_to_leave_sends_what_is_left_or_stays_if_it_is_kept_again(tmp_path: Path) -> None:
-    """Even if the broker was away when it was told so."""
+    """Even if the broker was away then."""
     with (
         start_broker(tmp_path / "broker", USERS, kind="embedded") as broker,
         Visitor(broker.address("braid"), "spBv1.0/ann.hot/+/press") as reader,
