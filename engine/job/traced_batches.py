@@ -20,8 +20,17 @@ from engine.records.files import Header
 from engine.records.record import InstanceMeter
 
 _MOST_NOTED = 8
-"""Batches of a job that are noted at once; older ones were recorded by nobody."""
+"""Batches of a job that are known at once; of older ones all has been reported, or nobody recorded them."""
 _TIMES = TypeAdapter(tuple[PartTime, ...])
+
+
+class _Followed(NamedTuple):
+    """What is known of a batch once its record was followed."""
+
+    span: str
+    """The traceparent of the batch."""
+    header: Header
+    plan: Plan
 
 
 @dataclass(slots=True)
@@ -31,6 +40,8 @@ class _Traced:
     """Whether it is the first of its plan."""
     recorded: int = 0
     shards: dict[int, tuple[PartTime, ...]] = field(default_factory=dict)
+    """What shards reported before the record was followed."""
+    followed: _Followed | None = None
 
 
 class _Start(NamedTuple):
@@ -73,36 +84,49 @@ class TracedBatches:
     def note(self, number: int, shard: int, times: object) -> None:
         """Note what a shard of a batch has reported: several `PartTime`."""
         with self._guard:
-            if (traced := self._traced.get(number)) is not None:
-                traced.shards[shard] = _TIMES.validate_python(times)
+            if (traced := self._traced.get(number)) is None:
+                return
+            parts = _TIMES.validate_python(times)
+            if traced.followed is None:
+                traced.shards[shard] = parts
                 traced.recorded = time.time_ns()
+            else:
+                # The host was quicker to follow the record than the worker was to report.
+                _record_parts(shard, parts, traced.followed)
 
     def record(self, job: str, header: Header, plan: Plan) -> None:
         """Make the spans of a batch whose record was followed, if it is traced."""
         if not self._traced:
             return
         with self._guard:
-            traced, started = self._traced.pop(header.batch, None), None
-            if traced is not None and traced.is_first:
+            traced = self._traced.get(header.batch)
+            if traced is None or traced.followed is not None:
+                return
+            now = time.time_ns()
+            name, parent = "batch", ""
+            if traced.is_first:
+                name, parent = "first batch", plan.trace
                 started, self._started = self._started, None
-        if traced is None:
-            return
-        now = time.time_ns()
-        seen: Attributes = {"braid.job": job, "braid.batch": header.batch, "braid.plan": plan.version}
-        if started is not None and started.trace == plan.trace:
-            record_span("start query", started.at, traced.begun, {"braid.job": job}, parent=started.trace)
-        name, parent = ("first batch", plan.trace) if traced.is_first else ("batch", "")
-        batch = record_span(name, traced.begun, now, seen, parent=parent)
-        for shard, times in sorted(traced.shards.items()):
-            of_tasks = batch
-            for part, begun, ended, instance in times:
-                if instance is not None:
-                    record_span(part, begun, ended, _task(instance, plan, header), parent=of_tasks)
-                    continue
-                made = record_span(part, begun, ended, {"braid.shard": shard}, parent=batch)
-                of_tasks = made if part == RUN_TASKS else of_tasks
-        if traced.recorded:
-            record_span("follow record", traced.recorded, now, parent=batch)
+                if started is not None and started.trace == plan.trace:
+                    record_span("start query", started.at, traced.begun, {"braid.job": job}, parent=started.trace)
+            seen: Attributes = {"braid.job": job, "braid.batch": header.batch, "braid.plan": plan.version}
+            traced.followed = _Followed(record_span(name, traced.begun, now, seen, parent=parent), header, plan)
+            for shard, parts in sorted(traced.shards.items()):
+                _record_parts(shard, parts, traced.followed)
+            if traced.recorded:
+                record_span("follow record", traced.recorded, now, parent=traced.followed.span)
+
+
+def _record_parts(shard: int, parts: tuple[PartTime, ...], followed: _Followed) -> None:
+    """Make the spans of the parts of a shard; those of tasks come after the part that they belong to."""
+    batch, header, plan = followed
+    of_tasks = batch
+    for part, begun, ended, instance in parts:
+        if instance is not None:
+            record_span(part, begun, ended, _task(instance, plan, header), parent=of_tasks)
+            continue
+        made = record_span(part, begun, ended, {"braid.shard": shard}, parent=batch)
+        of_tasks = made if part == RUN_TASKS else of_tasks
 
 
 def _task(instance: int, plan: Plan, header: Header) -> Attributes:

@@ -77,6 +77,20 @@ def test_other_batches_are_traced_by_themselves_as_far_as_they_are_sampled() -> 
     assert ("batch", "", 19) == (made.name, made.parent, made.attributes["braid.batch"])
 
 
+def test_parts_that_are_reported_after_the_record_was_followed_are_not_lost() -> None:
+    """They follow the batch all the same."""
+    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as end_and_read:
+        batches = TracedBatches()
+        assert batches.begin(0, GOES_ON, PLAN)
+        batches.record("7", header(0), PLAN)
+        batches.record("7", header(0), PLAN)
+        batches.note(0, 0, timed())
+        made = end_and_read()
+    assert {"batch", "restore state", RUN_TASKS, "task"} == made.keys()
+    assert {made["batch"].id} == {made["restore state"].parent, made[RUN_TASKS].parent}
+    assert (made[RUN_TASKS].id, 4) == (made["task"].parent, made["task"].attributes["braid.events_in"])
+
+
 def test_a_job_that_starts_again_adds_nothing_to_the_trace_of_its_plan() -> None:
     """Neither the start of its query nor a plan that retries a task: the first batch was before."""
     with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as told:
