@@ -79,13 +79,13 @@ def test_other_batches_are_traced_by_themselves_as_far_as_they_are_sampled() -> 
 
 def test_parts_that_are_reported_after_the_record_was_followed_are_not_lost() -> None:
     """They follow the batch all the same."""
-    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as end_and_read:
+    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as sent_spans:
         batches = TracedBatches()
         assert batches.begin(0, GOES_ON, PLAN)
         batches.record("7", header(0), PLAN)
         batches.record("7", header(0), PLAN)
         batches.note(0, 0, timed())
-        made = end_and_read()
+        made = sent_spans()
     assert {"batch", "restore state", RUN_TASKS, "task"} == made.keys()
     assert {made["batch"].id} == {made["restore state"].parent, made[RUN_TASKS].parent}
     assert (made[RUN_TASKS].id, 4) == (made["task"].parent, made["task"].attributes["braid.events_in"])
@@ -93,7 +93,7 @@ def test_parts_that_are_reported_after_the_record_was_followed_are_not_lost() ->
 
 def test_a_job_that_starts_again_adds_nothing_to_the_trace_of_its_plan() -> None:
     """Neither the start of its query nor a plan that retries a task: the first batch was before."""
-    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as told:
+    with tracing(**{TRACED_BATCHES_VARIABLE: "1"}) as sent_spans:
         batches = TracedBatches()
         batches.start(TRACED)
         assert batches.begin(4, GOES_ON, TRACED)
@@ -101,7 +101,7 @@ def test_a_job_that_starts_again_adds_nothing_to_the_trace_of_its_plan() -> None
         retried = replace(TRACED, version=4)
         assert batches.begin(5, Span(Offset(entry=1), Offset(entry=2)), retried)
         batches.record("7", header(5), retried)
-        made = told()
+        made = sent_spans()
     assert {"batch"} == made.keys()
     assert TRACE not in {span.trace for span in made.values()}
 

@@ -159,7 +159,7 @@ def test_events_are_made_of_facets_that_there_are(scene: Scene) -> None:
     assert ["CREATE", "DROP"] == [change["lifecycleStateChange"] for change in changes]
 
 
-def test_states_are_told_with_what_is_wrong(scene: Scene) -> None:
+def test_states_are_sent_with_what_is_wrong(scene: Scene) -> None:
     """A dataflow that runs, or does so badly, and a job that died; nothing of those that are gone."""
     with receiving() as receiver:
         follower = scene.follower(url(receiver))
