@@ -70,13 +70,10 @@ def rewriting(session: Session, row: DataflowRow) -> Iterator[None]:
     kept = ReplacedDocumentRow(dataflow=row.id, tag=document_tag(before), document=before, at=time.time())
     session.merge(kept)
     session.flush()
-    newest = select(col(ReplacedDocumentRow.tag)).where(col(ReplacedDocumentRow.dataflow) == row.id)
-    oldest = session.scalars(newest.order_by(col(ReplacedDocumentRow.at).desc()).offset(MOST_REPLACED)).all()
-    session.execute(
-        delete(ReplacedDocumentRow).where(
-            col(ReplacedDocumentRow.dataflow) == row.id, col(ReplacedDocumentRow.tag).in_(oldest)
-        )
-    )
+    own = col(ReplacedDocumentRow.dataflow) == row.id
+    newest = select(col(ReplacedDocumentRow.tag)).where(own).order_by(col(ReplacedDocumentRow.at).desc())
+    older = newest.offset(MOST_REPLACED)
+    session.execute(delete(ReplacedDocumentRow).where(own, col(ReplacedDocumentRow.tag).in_(older)))
 
 
 def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:

@@ -5,7 +5,7 @@
 In this order: the version and the date of the changelog are set and committed there; sdist and wheel of each
 distribution are built and compared with what git knows; the wheels are installed into fresh environments and used from
 outside the repository; then the branch takes the commit, which gets a tag, and the files are put into `dist/`. Nothing
-is published: pushing the tag and uploading the files is what somebody does who wants to.
+is published: pushing the tag and uploading the files are done by hand.
 """
 
 import argparse
