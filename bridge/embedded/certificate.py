@@ -19,9 +19,11 @@ class ServedCertificate:
         self._certificate = certificate
         self._key = key
         self._version = self._seen()
-        self.context = _new_context()
+        self._newest = self._read()
+        self.context = self._newest
         """What listeners hand to the server that they make."""
-        self._load(self.context)
+        # A context whose files are replaced has no key for a moment, and a connection that begins then fails.
+        self.context.sni_callback = self._begin
 
     def look(self) -> bool:
         """Take the files up if they have changed, and tell whether they have.
@@ -32,15 +34,19 @@ class ServedCertificate:
         if version == self._version:
             return False
         self._version = version
-        # First elsewhere: one file may have been replaced before the other, and only what is whole is served.
-        self._load(_new_context())
-        self._load(self.context)
+        self._newest = self._read()
         return True
+
+    def _begin(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        """Have a connection begin with the newest certificate."""
+        connection.context = self._newest
 
     def _seen(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(map(_version, (self._certificate, self._key)))
 
-    def _load(self, context: ssl.SSLContext) -> None:
+    def _read(self) -> ssl.SSLContext:
+        """A context with what the files hold."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         for path in (self._certificate, self._key):
             try:
                 path.read_bytes()
@@ -56,10 +62,7 @@ class ServedCertificate:
                 raise UnusableCertificate(f"{self._key}: {why}") from None
             why = "hold no certificate and key without a password in the form PEM; name others"
             raise UnusableCertificate(f"{self._certificate} and {self._key}: {why}") from None
-
-
-def _new_context() -> ssl.SSLContext:
-    return ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        return context
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

@@ -3,8 +3,10 @@
 import shutil
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -132,27 +134,43 @@ def test_a_client_trusts_an_authority_or_the_certificate_itself(
     assert (authority.certificate, True) == read_client_settings().trusted
 
 
-def test_files_that_change_while_they_are_read_are_looked_at_again(
-    authority: Authority, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are reported as any that do not belong together, and the next look takes up what is whole."""
-    certificate = ServedCertificate(*files)
-    second, third = authority.certify("second", "DNS:localhost"), authority.certify("third", "DNS:localhost")
+def test_connections_begin_while_certificates_change(authority: Authority, files: tuple[Path, Path]) -> None:
+    """None fails, whichever moment it comes at, and each sees a certificate whole."""
+    served = ServedCertificate(*files)
+    others = [authority.certify(name, "DNS:localhost") for name in ("second", "third")]
+    seen: set[object] = set()
+    over = threading.Event()
 
-    class Overtaken(ssl.SSLContext):
-        """Files change right after it has loaded them."""
+    def connect() -> None:
+        trusting = ssl.create_default_context(cafile=authority.certificate)
+        while not over.is_set():
+            seen.add(_handshake(trusting, served.context))
 
-        def load_cert_chain(self, *given: Any, **more: Any) -> None:
-            super().load_cert_chain(*given, **more)
-            shutil.copy(third[1], files[1])
+    with ThreadPoolExecutor(1) as pool:
+        connecting = pool.submit(connect)
+        try:
+            for turn in range(100):
+                _put(others[turn % 2], files)
+                assert served.look()
+        finally:
+            over.set()
+        connecting.result(timeout=_PATIENCE)
+    assert 1 < len(seen) <= 3
 
-    _put(second, files)
-    with monkeypatch.context() as patched:
-        patched.setattr(ssl, "create_default_context", lambda _: Overtaken(ssl.PROTOCOL_TLS_SERVER))
-        with pytest.raises(UnusableCertificate, match="is not the key of the certificate"):
-            certificate.look()
-    _put(third, files)
-    assert certificate.look()
+
+def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> object:
+    """The number of the certificate that a client sees which begins with a server in this process."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(back, there, server_hostname="localhost")
+    theirs = server.wrap_bio(there, back, server_side=True)
+    left = [ours, theirs]
+    while left:
+        side = left.pop(0)
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            left.append(side)
+    return (ours.getpeercert() or {})["serialNumber"]
 
 
 def test_files_that_cannot_be_served_are_named(authority: Authority, tmp_path: Path) -> None:
