@@ -1,5 +1,7 @@
 /** The keys of the canvas: a table from keys to actions, and their list for people. */
 
+import { element } from "../dom.js";
+
 const LEFT = [-1, 0];
 const RIGHT = [1, 0];
 const UP = [0, -1];
@@ -12,7 +14,7 @@ const PLAIN = {
 const WITH_CONTROL = { a: "selectAll", d: "duplicate" };
 
 /** The keys in words. */
-export const KEYS = [
+const KEYS = [
   ["Arrow keys", "go to the next task in a direction"],
   ["Enter", "configure the task"],
   ["A", "add a task: search the types"],
@@ -24,6 +26,12 @@ export const KEYS = [
   ["Ctrl+Z, Ctrl+Shift+Z", "undo, redo, everywhere"],
   ["L, 0, +, −", "lay out, show everything, closer, farther"],
 ];
+
+/** The keys as a list that can be opened. */
+export function keyList() {
+  return element("details", {}, element("summary", {}, "Keys"), element("dl", { class: "facts" },
+    KEYS.map(([keys, does]) => [element("dt", {}, element("kbd", {}, keys)), element("dd", {}, does)])));
+}
 
 /** What a key does on the canvas, `{name, direction}`, or null. */
 export function actionOf(event) {
@@ -46,4 +54,15 @@ export function historyOf(event) {
     return null;
   }
   return key === "y" || event.shiftKey ? "redo" : "undo";
+}
+
+/** Let keys undo and redo wherever on the page no text is written. */
+export function listenToHistory(composing, signal) {
+  document.addEventListener("keydown", function undo(event) {
+    const step = historyOf(event);
+    if (step !== null && !event.defaultPrevented && !event.target.closest("input, textarea, .composer-rich")) {
+      event.preventDefault();
+      composing[step]();
+    }
+  }, { signal });
 }

@@ -12,7 +12,7 @@ import { editing } from "../composer/editing.js";
 import { editor } from "../composer/editor.js";
 import { explainer, OPEN, problemsByTask, statesOf, wrongStreams } from "../composer/explanation.js";
 import { set } from "../composer/json-edits.js";
-import { historyOf, KEYS } from "../composer/keyboard.js";
+import { keyList, listenToHistory } from "../composer/keyboard.js";
 import { palette } from "../composer/palette.js";
 import { doneOf, previewOf } from "../composer/preview.js";
 import { isPlain, reconfiguring } from "../composer/reconfiguring.js";
@@ -227,13 +227,7 @@ export async function show(main, { parameters, session, signal, say }) {
     }
   }
 
-  document.addEventListener("keydown", function undo(event) {
-    const step = historyOf(event);
-    if (step !== null && !event.defaultPrevented && !event.target.closest("input, textarea, .composer-rich")) {
-      event.preventDefault();
-      composing[step]();
-    }
-  }, { signal });
+  listenToHistory(composing, signal);
   listenToClipboard(canvas.node, composing, hands, signal);
   signal.addEventListener("abort", keeper.now);
   window.addEventListener("pagehide", keeper.now, { signal });
@@ -246,8 +240,7 @@ export async function show(main, { parameters, session, signal, say }) {
         element("div", { class: "toolbar" }, changing?.button, submitting, standing), places.result, places.problems)),
     changing?.node,
     places.preview,
-    element("details", {}, element("summary", {}, "Keys"), element("dl", { class: "facts" }, KEYS.map(([keys, does]) => [
-      element("dt", {}, element("kbd", {}, keys)), element("dd", {}, does)]))));
+    keyList());
   top.list(drafts.all());
   text.set(composing.text);
   shown({ bySelection: true });
