@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check release chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks manifests lock clean
+.PHONY: help classes demo test test-all explore bare check release chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks helm manifests lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -151,7 +151,10 @@ docs-rest: $(READY)  ## write docs/rest.md anew
 docs-tasks: $(READY)  ## write docs/task-library.md anew
 	$(BIN)/python -m tests.documentation.task_library
 
-manifests: $(READY)  ## write deploy/kubernetes anew from the chart in deploy/helm
+helm: $(READY)  ## install Helm's own engine, 250 MB, for tests of the chart and `make manifests`
+	@$(PIP) helm-python-sdk==0.2.2
+
+manifests: helm  ## write deploy/kubernetes anew from the chart in deploy/helm
 	$(BIN)/python -m tests.deploy.manifests
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows

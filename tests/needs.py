@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from importlib import import_module, util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +17,7 @@ _REMEDIES = {
     "PostgreSQL": "apt-get install postgresql",
     "chromium": "apt-get install chromium",
     "promtool": "apt-get install prometheus",
+    "Helm's engine": "make helm",
 }
 
 
@@ -39,6 +42,12 @@ def promtool() -> str:
     _needs("promtool", there=found is not None)
     assert found is not None
     return found
+
+
+def helm() -> ModuleType:
+    """Helm's own engine as a library; skip the test, or fail it, where it is not installed."""
+    _needs("Helm's engine", there=util.find_spec("helm_python") is not None)
+    return import_module("helm_python")
 
 
 def postgresql() -> Path:

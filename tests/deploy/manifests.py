@@ -1,10 +1,10 @@
 """The manifests for Kubernetes, which are what Helm makes of the chart: `make manifests` writes them."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import helm_python
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,8 @@ _HEAD = """\
 
 def rendered(values: Mapping[str, Any]) -> str:
     """Return what Helm makes of the chart with some values. Raises `helm_python.HelmError`."""
-    with helm_python.Chart.load(CHART) as chart:
+    # 250 MB, which `make helm` installs.
+    with import_module("helm_python").Chart.load(CHART) as chart:
         made = chart.render(dict(values), name="braid", namespace=NAMESPACE)
     return "---\n".join(text.strip() + "\n" for _, text in sorted(made.items()) if text.strip())
 

@@ -1,13 +1,13 @@
 """The chart, linted and rendered by Helm itself. No cluster is at hand to install it on."""
 
+from types import ModuleType
 from typing import Any
 
-import helm_python
 import pytest
 import yaml
-from helm_python import HelmError
 
 from manager.settings import Settings
+from tests import needs
 from tests.deploy.calls import wrong_with
 from tests.deploy.manifests import CHART, MANIFESTS, manifests, objects, rendered
 
@@ -23,6 +23,11 @@ ALL_VALUES: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def helm() -> ModuleType:
+    return needs.helm()
+
+
 def named(text: str) -> dict[str, dict[str, Any]]:
     """The objects of a text by kind and name."""
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in objects(text)}
@@ -34,9 +39,9 @@ def container(kind: str, name: str, objects: dict[str, dict[str, Any]]) -> dict[
 
 
 @pytest.mark.parametrize("values", [{}, ALL_VALUES], ids=["none", "all"])
-def test_helm_finds_nothing_wrong(values: dict[str, Any]) -> None:
+def test_helm_finds_nothing_wrong(values: dict[str, Any], helm: ModuleType) -> None:
     """Its linter has no warning and no error, whatever values are given."""
-    result = helm_python.lint(CHART, values)
+    result = helm.lint(CHART, values)
     # Information is that a chart could have an icon.
     assert ([], []) == (result["errors"], [each for each in result["messages"] if each["severity"] > 1])
 
@@ -89,7 +94,7 @@ def test_settings_are_those_of_the_manager() -> None:
     assert ("plan", False, 0.5) == (settings.placement, settings.defragment, settings.pace)
 
 
-def test_urls_become_a_secret_or_are_in_one() -> None:
+def test_urls_become_a_secret_or_are_in_one(helm: ModuleType) -> None:
     """Given in the values, both are in a secret that every pod reads; without, the secret is the operator's."""
     given, own = named(rendered(ALL_VALUES)), named(rendered({"secret": "mine"}))
     urls = {"broker": URLS["broker"]["url"], "database": URLS["database"]["url"]}
@@ -99,7 +104,7 @@ def test_urls_become_a_secret_or_are_in_one() -> None:
         for kind, workload in (("Deployment", "manager"), ("StatefulSet", "host")):
             read = [each["valueFrom"] for each in container(kind, workload, made)["env"] if "valueFrom" in each]
             assert {name} == {each["secretKeyRef"]["name"] for each in read if "secretKeyRef" in each}
-    with pytest.raises(HelmError, match=r"give both broker\.url and database\.url"):
+    with pytest.raises(helm.HelmError, match=r"give both broker\.url and database\.url"):
         rendered({"broker": URLS["broker"]})
 
 
@@ -131,7 +136,7 @@ def test_with_a_store_hosts_have_disks_of_their_own() -> None:
     ],
     ids=str,
 )
-def test_odd_values_are_refused(values: dict[str, Any], why: str) -> None:
+def test_odd_values_are_refused(values: dict[str, Any], why: str, helm: ModuleType) -> None:
     """Before anything is installed, with the place of what is wrong."""
-    with pytest.raises(HelmError, match=why):
+    with pytest.raises(helm.HelmError, match=why):
         rendered(values)

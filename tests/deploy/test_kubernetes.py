@@ -18,6 +18,7 @@ from pyspark import java_gateway
 from engine.spark.kubernetes_executor import BACKEND, OPTIONS, NotOnKubernetes, executor_command
 from engine.spark.programs import find_java
 from manager.settings import SETTINGS_PREFIX, Settings
+from tests import needs
 from tests.deploy.calls import wrong_with
 from tests.deploy.manifests import MANIFESTS, objects, rendered
 from tests.deploy.test_helm import ALL_VALUES
@@ -65,6 +66,7 @@ def java() -> Iterator[Any]:
 @pytest.mark.spark
 def test_every_field_is_one_that_kubernetes_knows(java: Any) -> None:
     """Each manifest is read by the model of its kind, and neither it nor anything in it has a field besides."""
+    needs.helm()
     serialization = java.jvm.io.fabric8.kubernetes.client.utils.Serialization
     more = objects(rendered(ALL_VALUES))
     assert {"Secret"} == {each["kind"] for each in more} - {each["kind"] for each in OBJECTS}
