@@ -108,6 +108,9 @@ def refused(answer: httpx.Response) -> Refused:
 def unreachable(url: str, error: httpx.TransportError, *, unsure: bool) -> Unreachable:
     """Explain an error of the transport; unsure means that the request may have been done all the same."""
     after = "it may have been done all the same, so check before you try again" if unsure else ""
+    if "CERTIFICATE_VERIFY_FAILED" in f"{error}":
+        remedy = "have the system trust its authority, or name the authority's file in BRAID_CA"
+        return Unreachable(f"the certificate of {url} is not trusted: {error}; {remedy}")
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         why, remedy = f"{error}", "start one with: braid serve; or name another in BRAID_URL"
     elif isinstance(error, httpx.TimeoutException):
@@ -142,19 +145,17 @@ def headers(key: SecretStr | str | None) -> dict[str, str]:
     return named if secret is None else named | {"Authorization": f"Bearer {secret}"}
 
 
-def trusting(certificates: Path | str | None, *, by_name: bool = True) -> ssl.SSLContext | bool:
+def trusting(certificates: Path | str | None, *, by_name: bool = True) -> ssl.SSLContext:
     """The trust in the certificates of a file, or in those of the system without one.
 
     Without `by_name` a trusted certificate may name any host.
     """
-    if certificates is None:
-        return True
     try:
         context = ssl.create_default_context(cafile=certificates)
     except OSError as error:
         why = error.strerror or "it holds no certificate"
         raise Unreachable(f"{certificates}: cannot be used as trusted certificates: {why}; name another file") from None
-    # A certificate that is in the file is trusted by itself, without the one that signed it.
+    # A certificate that is among them is trusted by itself, without the one that signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = by_name
     return context
