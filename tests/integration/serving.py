@@ -61,6 +61,7 @@ class Served:
         self.settings = settings
         self.program = program
         self.port = free_port()
+        self.url = f"http{'s' if 'BRAID_CERTIFICATE' in settings else ''}://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.ever: set[psutil.Process] = set()
         """Every process that was seen to belong to it."""
@@ -96,13 +97,13 @@ class Served:
     def answers(self) -> bool:
         """Whether it says anything."""
         with suppress(httpx.TransportError):
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5.0).status_code == httpx.codes.OK
+            return httpx.get(f"{self.url}/healthz", timeout=5.0).status_code == httpx.codes.OK
         return False
 
     def ready(self) -> bool:
         """Whether it says that it is ready."""
         with suppress(httpx.TransportError):
-            return httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5.0).status_code == httpx.codes.OK
+            return httpx.get(f"{self.url}/readyz", timeout=5.0).status_code == httpx.codes.OK
         return False
 
     def look(self) -> None:
@@ -181,7 +182,7 @@ class Served:
 
     def client(self, key: str | None = None) -> Client:
         """An operator's client, or the holder's of a key."""
-        return Client(f"http://127.0.0.1:{self.port}", key or read_key(self.root))
+        return Client(self.url, key or read_key(self.root))
 
     def admit(self, tenant: str) -> Client:
         """A new tenant's client."""

@@ -61,6 +61,8 @@ class Visitor:
             reconnect_on_failure=False,
         )
         self.client.username_pw_set(address.user, address.password)
+        if address.tls:
+            self.client.tls_set()
         if will is not None:
             self.client.will_set(will, b"a last will", qos=1, retain=retain_will)
         self.client.on_connect = lambda _c, _d, flags, *given: self.answers.put((flags.session_present, *given))

@@ -1,6 +1,8 @@
-"""TLS: a broker whose certificate the system trusts is used, and no other."""
+"""TLS: a broker whose certificate the system trusts is used, and no other; a service has one for all its callers."""
 
 import gc
+import json
+import os
 import random
 import socket
 import ssl
@@ -18,6 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
+from braid_client.answers.tenants import KeyForm, TenantForm
 from bridge import Message, broker_setup
 from bridge.broker import start_broker
 from bridge.embedded import hashed
@@ -26,6 +29,9 @@ from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.probes import detect_protocol, watch_drops
 from tests import needs
 from tests.authority import Authority
+from tests.integration.serving import BRAID, Served, passing, serving, street
+from tests.integration.tenanted_broker import Visitor
+from tests.integration.tenanted_broker import refusal as broker_refusal
 
 pytestmark = pytest.mark.mosquitto
 
@@ -214,3 +220,54 @@ def test_a_port_without_tls_is_reported(tmp_path: Path) -> None:
         for said in refusals(address):
             assert said.startswith(f"no TLS with the broker at {address}: ")
             assert said.endswith("; see whether this is its port for TLS")
+
+
+def serial(address: Address) -> object:
+    """The number of the certificate that somebody shows whom the system trusts."""
+    plain = socket.create_connection((address.host, address.port), BOUND)
+    with ssl.create_default_context().wrap_socket(plain, server_hostname=address.host) as connection:
+        return (connection.getpeercert() or {})["serialNumber"]
+
+
+@pytest.mark.full
+@pytest.mark.spark
+@pytest.mark.usefixtures("trusted")
+def test_a_service_is_used_over_tls_while_it_gets_a_new_certificate(authority: Authority, tmp_path: Path) -> None:
+    """A submission comes by https, events in and out by the broker's entrance, before and after, without a restart."""
+    certificate, key = authority.certify("service", "IP:127.0.0.1")
+    settings = {"BRAID_CERTIFICATE": str(certificate), "BRAID_CERTIFICATE_KEY": str(key)}
+    with serving(Served(tmp_path, pace=0.2, settings=settings)) as served, served.client() as operator:
+        operator.admit(TenantForm(name="ann"))
+        ann = operator.make_key(KeyForm(tenant="ann")).key
+        others = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "SSL_"))}
+        caller = {"BRAID_URL": served.url, "BRAID_KEY": ann, "BRAID_CA": str(authority.certificate)}
+
+        def braid(*words: str, given: str = "") -> str:
+            return subprocess.run(  # noqa: S603 - our own command
+                [BRAID, *words], input=given, env={**others, **caller}, capture_output=True, text=True, check=True
+            ).stdout
+
+        with served.client(ann) as client:
+            client.register_source(street())
+        submitted = braid("submit", "-", "--wait", "--quiet", given=json.dumps(passing("street", 1_000))).strip()
+        login = operator.make_credentials("ann")
+        entrance = replace(Address.parse(login.url), user=login.user, password=login.password)
+        assert entrance.tls
+        served.until(lambda: broker_refusal(entrance) is None, "the broker to know ann")
+        output = f"braid/1/out/ann/{submitted}/out"
+
+        def passes(device: Visitor, number: int) -> None:
+            assert "Success" == device.publish("city/street", json.dumps({"n": number, "k": "a"}).encode())
+            topic, payload = device.messages.get(timeout=BOUND)
+            assert (output, [{"n": number, "k": "a"}]) == (topic, json.loads(payload)["events"])
+
+        shown = [Address.parse(served.url.replace("https", "mqtts")), entrance]
+        before = [*map(serial, shown)]
+        with Visitor(entrance, output) as device:
+            passes(device, 1)
+            authority.certify("service", "IP:127.0.0.1")
+            served.until(lambda: not {*before} & {*map(serial, shown)}, "both to show the new certificate")
+            passes(device, 2)
+        with Visitor(entrance, output) as device:
+            passes(device, 3)
+        assert submitted in braid("list")
