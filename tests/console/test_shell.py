@@ -46,11 +46,11 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     expect(page.get_by_label("Search the task types")).to_be_focused()
     page.evaluate("document.querySelector('.skip').focus()")
     order = []
-    for _ in range(13):
+    for _ in range(14):
         page.keyboard.press("Tab")
         order.append(page.evaluate("() => document.activeElement.textContent.trim()"))
     pages = ["Overview", "Dataflows", "Compose", "Sources", "Modules", "Task types"]
-    pages += ["Graph", "Operations", "Savings", "Bills", "Access"]
+    pages += ["Graph", "Operations", "Audit", "Savings", "Bills", "Access"]
     assert ["Braid", *pages, "Sign out"] == order
 
 

@@ -25,6 +25,7 @@ const ROUTES = [
   { path: "/jobs", page: "jobs", word: "Jobs", group: "Operate", operators: true },
   { path: "/jobs/:job", page: "job", within: "/jobs", operators: true },
   { path: "/operations", page: "operations", word: "Operations", group: "Operate" },
+  { path: "/audit", page: "audit", word: "Audit", group: "Operate" },
   { path: "/savings", page: "savings", word: "Savings", group: "Money" },
   { path: "/bills", page: "bills", word: "Bills", group: "Money" },
   { path: "/access", page: "access", word: "Access" },
