@@ -1,6 +1,7 @@
 """The page of the audit: who did what, with filters, pages and the command that exports it."""
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +19,7 @@ def entries(page: Page) -> Locator:
     return page.get_by_role("region", name="Who did what, newest first").locator("tbody tr")
 
 
-def noted(console_service: ConsoleService, *rows: dict[str, object]) -> None:
+def noted(console_service: ConsoleService, *rows: Mapping[str, object]) -> None:
     """Write what somebody asked for into the journal; unless a row says otherwise, it is ann's person a-1 now."""
     usual = {"at": time.time(), "kind": "put secret", "who": "ann", "subject": "s", "seconds": 0.0}
     person = {"caller": "a-1", "caller_name": "anna", "address": "192.0.2.7"}
