@@ -17,6 +17,7 @@ ALL_VALUES: dict[str, Any] = {
     "image": {"repository": "registry.example/braid", "tag": "1.2.3", "pullPolicy": "Always", "pullSecrets": ["pull"]},
     "secret": "addresses",
     "root": {"storageClass": "files", "size": "1Ti"},
+    "certificate": "shown",
     "manager": {"cpu": "2", "memory": "1Gi", "settings": {"placement": "plan", "defragment": False, "pace": 0.5}},
     "hosts": {"count": 3, "cpu": "4", "memory": "8Gi"},
     "store": {"url": "s3://bucket/folder", "secret": "cloud", "disk": "5Gi"},
@@ -89,9 +90,31 @@ def test_settings_are_those_of_the_manager() -> None:
     """Each becomes its variable, with a value that the manager reads as it was meant."""
     env = container("Deployment", "manager", named(rendered(ALL_VALUES)))["env"]
     given = {each["name"].removeprefix("BRAID_").lower(): each["value"] for each in env if "value" in each}
-    assert {"placement": "plan", "defragment": "false", "pace": "0.5"} == given
     settings = Settings.model_validate(given)
     assert ("plan", False, 0.5) == (settings.placement, settings.defragment, settings.pace)
+    assert given.keys() == {*ALL_VALUES["manager"]["settings"], "certificate", "certificate_key"}
+
+
+@pytest.mark.parametrize("secret", ["", "shown"])
+def test_a_certificate_is_served_and_asked_for(secret: str) -> None:
+    """The manager reads it from the secret, probes speak TLS, and the port is called so; without one, nothing does."""
+    made = named(rendered({"certificate": secret}))
+    manager = container("Deployment", "manager", made)
+    settings = Settings.model_validate(
+        {each["name"].removeprefix("BRAID_").lower(): each["value"] for each in manager["env"] if "value" in each}
+    )
+    files = settings.tls or ()
+    assert (["tls.crt", "tls.key"] if secret else []) == [file.name for file in files]
+    mounts = {mount["name"]: mount["mountPath"] for mount in manager["volumeMounts"]}
+    volumes = made["Deployment/manager"]["spec"]["template"]["spec"]["volumes"]
+    mounted = {(each["secret"]["secretName"], mounts[each["name"]]) for each in volumes if "secret" in each}
+    assert {(secret, str(file.parent)) for file in files} == mounted
+    scheme = "https" if secret else "http"
+    assert settings.here == f"{scheme}://127.0.0.1:8642"
+    probes = [manager[name]["httpGet"] for name in ("readinessProbe", "livenessProbe")]
+    assert [(scheme, scheme.upper())] * 2 == [(probe["port"], probe["scheme"]) for probe in probes]
+    (port,) = made["Service/manager"]["spec"]["ports"]
+    assert {scheme} == {port["name"], port["targetPort"], *(each["name"] for each in manager["ports"])}
 
 
 def test_urls_become_a_secret_or_are_in_one(helm: ModuleType) -> None:
@@ -132,6 +155,7 @@ def test_with_a_store_hosts_have_disks_of_their_own() -> None:
         ({"broker": {"url": "mqtt.example:1883"}}, "/broker/url"),
         ({"manager": {"settings": {"Pace": 1}}}, "invalid propertyName 'Pace'"),
         ({"manager": {"settings": {"broker": "mqtt://elsewhere"}}}, "invalid propertyName 'broker'"),
+        ({"manager": {"settings": {"certificate": "/a.pem"}}}, "invalid propertyName 'certificate'"),
         ({"root": {"size": "much"}}, "/root/size"),
     ],
     ids=str,
