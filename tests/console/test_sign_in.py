@@ -65,7 +65,11 @@ def test_people_sign_in_and_see_what_their_groups_say(consoles: _Consoles, page_
     expect(page.get_by_role("region", name="Secrets", exact=True)).to_contain_text("warehouse")
     page.get_by_role("button", name="Sign out").click()
     _sign_in(page, "vera")
-    expect(page.locator("#who")).to_have_text("ann, looks only: vera")
+    expect(page.locator("#who")).to_have_text("ann: vera")
+    expect(page.get_by_text("Your access is read-only")).to_be_visible()
+    expect(page.get_by_role("button", name="Set the secret")).to_have_count(0)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("Your access is read-only")).to_be_hidden()
 
 
 def test_who_may_not_enter_is_told_why(consoles: _Consoles, page_for: PageFor) -> None:

@@ -25,7 +25,7 @@ export function replace(node, ...children) {
 }
 
 /**
- * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number}` and rows. On a phone each
+ * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number, changing}` and rows. On a phone each
  * row is a list of its cells with their titles.
  *
  * The first cell of a row is its header. `caption` names the table; `empty` is shown if there are no rows.
@@ -35,12 +35,12 @@ export function table(columns, rows, { caption = "", empty = "Nothing here yet."
     return element("p", { class: "empty" }, empty);
   }
   function headed(column) {
-    return element("th", { scope: "col", role: "columnheader", class: column.number ? "number" : null }, column.title);
+    return element("th", { scope: "col", role: "columnheader", class: lookOf(column) }, column.title);
   }
   function rowOf(row) {
     return element("tr", { role: "row" }, columns.map(function cellOf(column, index) {
       const [tag, role] = index === 0 ? ["th", "rowheader"] : ["td", "cell"];
-      const attributes = { role, scope: index === 0 ? "row" : null, class: column.number ? "number" : null };
+      const attributes = { role, scope: index === 0 ? "row" : null, class: lookOf(column) };
       return element(tag, { ...attributes, dataset: { title: column.title } }, column.cell(row));
     }));
   }
@@ -50,6 +50,10 @@ export function table(columns, rows, { caption = "", empty = "Nothing here yet."
       caption ? element("caption", {}, caption) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, columns.map(headed))),
       element("tbody", { role: "rowgroup" }, rows.map(rowOf))));
+}
+
+function lookOf({ number, changing }) {
+  return number ? "number" : changing ? "changing" : null;
 }
 
 /** A user's text, isolated so that its direction of writing does not affect the text around it. */

@@ -98,6 +98,11 @@ export function shownOnce(words, texts) {
     Object.entries(texts).map(([label, text]) => [element("p", { class: "once-label" }, label), copyable(label, text)]));
 }
 
+/** Whether the caller may only look. Fields that show something cannot be edited then; other parts have the class `changing`. */
+export function onlyLooks() {
+  return document.documentElement.hasAttribute("data-read-only");
+}
+
 /** A button. */
 export function button(words, click, { style = "", label = null } = {}) {
   return element("button", { class: `button ${style}`, type: "button", "aria-label": label, on: { click } }, words);

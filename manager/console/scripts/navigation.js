@@ -1,4 +1,4 @@
-/** The navigation: the pages in their groups, behind a button on phones, and whose session it is. */
+/** The navigation: the pages in their groups, behind a button on phones, whose session it is, and whether it may only look. */
 
 import { element, named, replace } from "./dom.js";
 
@@ -16,6 +16,8 @@ export function showNavigation(routes, current, session, signOut) {
   for (const part of [nav, menu, account]) {
     part.hidden = session === null;
   }
+  // What has the class `changing` is not shown then.
+  document.documentElement.toggleAttribute("data-read-only", session?.kind === "read-only");
   open(false);
   if (session === null) {
     return;
@@ -31,7 +33,7 @@ export function showNavigation(routes, current, session, signOut) {
   }));
   replace(account,
     element("span", { id: "who" }, isOperator ? "operator" : named(session.tenant),
-      session.kind === "read-only" ? ", looks only" : null, session.name ? [": ", named(session.name)] : null),
+      session.name ? [": ", named(session.name)] : null),
     element("button", { class: "button small", type: "button", on: { click: signOut } }, "Sign out"));
 }
 

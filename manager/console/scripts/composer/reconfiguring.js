@@ -18,7 +18,7 @@ const REPLACEABLE = "What cannot change while it runs can be replaced; tasks bel
 export function reconfiguring({ dataflow, path, known, text, headers, begun, changed, signal, say }) {
   const route = `${path}/reconfigurations`;
   const [result, wrong] = [element("div", {}), element("div", {})];
-  const button = element("button", { class: "button", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
+  const button = element("button", { class: "button changing", type: "button", disabled: true, on: { click: preview } }, "Change while it runs…");
 
   function preview() {
     return tried(async function ask() {

@@ -27,7 +27,7 @@ export function trial(composing, { tenant, say, signal }) {
     pasted.set(source.value, events.value);
     replace(wrong, reasonOf(events.value));
   });
-  const node = element("details", { class: "card composer-trial" },
+  const node = element("details", { class: "card composer-trial changing" },
     element("summary", {}, "Try it on events"),
     field("Events are for", source),
     field("Events to try", events, "JSON, one on each line or in a list. Without any, the newest that are kept are taken."),

@@ -43,7 +43,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const drafts = draftsOf(session.kind === "operator" ? "operator" : session.tenant);
   const composing = composition(replaced === null ? begun(parameters) : textOf(replaced), { typeOf, shown });
   const places = { refusal: element("div", { class: "composer-over" }), alert: element("div", {}), problems: element("div", {}), preview: element("div", {}), result: element("div", {}) };
-  const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
+  const submitting = element("button", { class: "button first changing", type: "button", disabled: true, on: { click: submit } }, replaced === null ? "Submit" : "Replace");
   const changing = replaced === null || !isPlain(replaced) ? null
     : reconfiguring({ dataflow: replaced, path, known, text: () => composing.text, headers: () => matching(replaced), begun: (document) => { own = textOf({ document }); }, changed, signal, say });
   const standing = element("p", { class: "faint", role: "status" });

@@ -147,7 +147,7 @@ export async function show(main, { session, signal, navigate, say }) {
     return;
   }
   replace(main, element("h1", {}, title),
-    element("form", { class: "steps-form", novalidate: true, on: { submit: register } },
+    element("form", { class: "steps-form changing", novalidate: true, on: { submit: register } },
       choices,
       section("Name and settings", owning?.node, naming.node, settings),
       section("Fields", described),

@@ -96,7 +96,7 @@ function standing(counts, attention) {
     ],
     isEmpty ? element("div", { class: "empty" },
       element("p", {}, "There are no dataflows yet. To begin:"),
-      element("p", {}, element("a", { class: "button", href: "#/sources/new" }, "Add a source"), " ",
+      element("p", {}, element("a", { class: "button changing", href: "#/sources/new" }, "Add a source"), " ",
         element("a", { class: "button first", href: "#/compose" }, "Compose a dataflow"), " ",
         element("a", { class: "button", href: "#/modules" }, "See the modules")),
       element("p", {}, "The composer has templates to begin with.")) : null,

@@ -62,7 +62,7 @@ export async function show(main, { parameters, session, signal, say, navigate })
 }
 
 function section(words, body) {
-  return element("section", {}, element("h2", {}, words), element("div", { class: "card" }, body));
+  return element("section", { class: "changing" }, element("h2", {}, words), element("div", { class: "card" }, body));
 }
 
 function nextStep({ name, connection }) {
@@ -86,7 +86,7 @@ function factsOf(source, rate) {
       format ? fact("Format", format.kind) : null,
     ],
     fact("Read by", `${counted(source.dataflows, "dataflow")}${connection === null ? " of yours" : ""}`),
-    fact("Visibility", source.visibility));
+    fact("Visibility", source.readers?.length > 0 ? [`${source.visibility}: `, named(source.readers.join(", "))] : source.visibility));
 }
 
 function fact(word, value) {
@@ -130,7 +130,7 @@ function newestEvents({ name, owner }, { session, signal, say }) {
     });
   }
 
-  return element("section", { "aria-labelledby": "newest" },
+  return element("section", { class: "changing", "aria-labelledby": "newest" },
     element("h2", { id: "newest" }, "Newest events"),
     element("div", { class: "toolbar" }, button("Show the newest events", look)), wrong, list);
 }

@@ -39,7 +39,7 @@ export async function show(main, { signal }) {
 
   replace(main, element("h1", {}, title),
     element("p", {}, "A source says where events come from, and which fields they have. Dataflows read sources."),
-    element("div", { class: "toolbar" }, element("a", { class: "button first", href: "#/sources/new" }, "Add a source")),
+    element("div", { class: "toolbar" }, element("a", { class: "button first changing", href: "#/sources/new" }, "Add a source")),
     list, more);
   await every(PACE, look, signal);
 }

@@ -25,7 +25,7 @@ export function credentialsButton(tenant, { signal, say, made }) {
     });
   }
 
-  return element("div", { class: "asking" }, button("Make new credentials…", make), element("p", { class: "faint" }, "The old password ends then."), wrong, once);
+  return element("div", { class: "asking changing" }, button("Make new credentials…", make), element("p", { class: "faint" }, "The old password ends then."), wrong, once);
 }
 
 /** The section on the broker. */

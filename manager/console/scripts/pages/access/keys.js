@@ -58,7 +58,7 @@ export function keySection(tenant, { signal, say }) {
       { title: "Made", cell: (key) => time(key.created) },
       { title: "Last used", cell: (key) => key.used === null ? "never" : time(key.used) },
       { title: "Expires", cell: (key) => key.expires === null ? "never" : time(key.expires) },
-      { title: "Actions", cell: (key) => button("Revoke…", () => revoke(key), { style: "small danger", label: `Revoke ${key.note || key.id}` }) },
+      { title: "Actions", changing: true, cell: (key) => button("Revoke…", () => revoke(key), { style: "small danger", label: `Revoke ${key.note || key.id}` }) },
     ], keys, { caption: "Keys that are valid", empty: "No keys yet. Make one for each program, so that you can revoke it alone." });
   }
 
@@ -66,7 +66,7 @@ export function keySection(tenant, { signal, say }) {
     element("h2", { id: "keys" }, "API keys"),
     element("p", {}, "Programs send a key with each request to REST; the command braid takes it as BRAID_KEY."),
     wrong, list,
-    element("form", { class: "toolbar", on: { submit: make } },
+    element("form", { class: "toolbar changing", on: { submit: make } },
       field("Note", note, "What it is for."), tenant === null ? null : field("May", role), field("Expires", days),
       element("button", { class: "button", type: "submit" }, "Make a key")),
     once);

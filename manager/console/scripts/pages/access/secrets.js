@@ -54,7 +54,7 @@ export function secretSection(query, { signal, say }) {
   function listed(secrets) {
     return table([
       { title: "Secret", cell: (secret) => named(secret.name) },
-      { title: "Actions", cell: (secret) => button("Remove…", () => remove(secret), { style: "small danger", label: `Remove ${secret.name}` }) },
+      { title: "Actions", changing: true, cell: (secret) => button("Remove…", () => remove(secret), { style: "small danger", label: `Remove ${secret.name}` }) },
     ], secrets, { caption: "Secrets by name; their values are never shown", empty: "No secrets yet. Set one for each login that sources and tasks need." });
   }
 
@@ -62,7 +62,7 @@ export function secretSection(query, { signal, say }) {
     element("h2", { id: "secrets" }, "Secrets"),
     element("p", {}, "Logins and URLs that sources and tasks name, so that no document holds them. Set one again to replace it."),
     wrong, list,
-    element("form", { class: "secret-form", on: { submit: put } }, naming, holding,
+    element("form", { class: "secret-form changing", on: { submit: put } }, naming, holding,
       element("button", { class: "button", type: "submit" }, "Set the secret")));
   return { node, load };
 }

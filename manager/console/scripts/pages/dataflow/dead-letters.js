@@ -11,7 +11,7 @@ const MOST = 20;
 /** The section on dead letters. */
 export function deadLetters({ id, signal, say }, dataflow) {
   const [place, groups, wrong] = [element("div", {}), element("div", {}), element("div", {})];
-  const all = element("div", { class: "toolbar" });
+  const all = element("div", { class: "toolbar changing" });
   let shown = "";
   let tasks = dataflow.tasks;
 
@@ -75,7 +75,7 @@ export function deadLetters({ id, signal, say }, dataflow) {
       { title: "Dead letters", number: true, cell: (group) => count(group.dead_letters) },
       { title: "First", cell: (group) => time(group.first) },
       { title: "Last", cell: (group) => time(group.last) },
-      { title: "Actions", cell: groupActionsOf },
+      { title: "Actions", cell: groupActionsOf, changing: true },
     ], items, { caption: next ? `The newest ${MOST} groups; there are more` : "By task and reason" });
   }
 
@@ -94,7 +94,7 @@ export function deadLetters({ id, signal, say }, dataflow) {
       { title: "Port", cell: (letter) => letter.port },
       { title: "Reason", cell: reasonOf },
       { title: "Events", cell: eventsOf },
-      { title: "Actions", cell: actionsOf },
+      { title: "Actions", cell: actionsOf, changing: true },
     ], items, {
       caption: next ? `The newest ${MOST}; there are more` : "Newest first",
       empty: "No dead letters.",

@@ -2,6 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, field, named, problem, replace, table } from "../../dom.js";
+import { onlyLooks } from "../../forms.js";
 import { refresh } from "../../refresh.js";
 
 const NOTHING = "nothing";
@@ -38,7 +39,7 @@ export function pipeline({ path, signal, say, changed }) {
 
   function formOf() {
     const goals = element("textarea", {
-      rows: 6, spellcheck: "false", value: JSON.stringify(current.pipeline.goals ?? [], null, 2),
+      rows: 6, spellcheck: "false", readonly: onlyLooks(), value: JSON.stringify(current.pipeline.goals ?? [], null, 2),
     });
     const result = element("div", { role: "status" });
     const applying = element("button", {
@@ -74,7 +75,7 @@ export function pipeline({ path, signal, say, changed }) {
     return element("form", { class: "card", on: { submit: preview } },
       field("Goals", goals, "With the modules that there are now. Without a plan everything stays as it is."),
       result,
-      element("div", { class: "toolbar" }, element("button", { class: "button", type: "submit" }, "Preview the plan"), applying));
+      element("div", { class: "toolbar changing" }, element("button", { class: "button", type: "submit" }, "Preview the plan"), applying));
 
     function preview(event) {
       event.preventDefault();

@@ -153,7 +153,7 @@ export function reconfiguration({ path, isOperator, signal, say, changed, types,
 
   function action({ id }) {
     return element("button", {
-      class: "button", type: "button", dataset: { changes: id }, "aria-label": `Change ${id}`, on: { click: () => open(id) },
+      class: "button changing", type: "button", dataset: { changes: id }, "aria-label": `Change ${id}`, on: { click: () => open(id) },
     }, "Change…");
   }
 

@@ -9,7 +9,7 @@ import { refresh } from "../../refresh.js";
 /** The button that removes, and the place for errors. */
 export function removal({ path, signal, say, changed }) {
   const wrong = element("div", {});
-  const button = element("button", { class: "button danger", type: "button", on: { click: remove } }, "Remove…");
+  const button = element("button", { class: "button danger changing", type: "button", on: { click: remove } }, "Remove…");
   const buttons = element("div", {});
   let shown = "";
   let busy = false;

@@ -22,7 +22,7 @@ export function schemaForm(source, isMine, { path, signal, say, changed }) {
       { title: "Field", cell: ([name]) => named(name) },
       { title: "Type", cell: ([, type]) => type },
     ], Object.entries(schema).sort(), { caption: "Fields that events have", empty: "No fields are declared, so events are taken as they are." }),
-    isChangeable ? button("Change fields…", change) : null);
+    isChangeable ? button("Change fields…", change, { style: "changing" }) : null);
   }
 
   function change() {

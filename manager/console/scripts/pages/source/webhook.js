@@ -31,12 +31,12 @@ export function webhookSection(source, { path, signal, say }) {
   }
 
   function display(webhook) {
-    replace(place, webhook === null ? makingForm() : [
+    replace(place, webhook === null ? [element("p", {}, "It has none."), makingForm()] : [
       copyable("URL of the webhook", webhook.url),
       element("p", {}, "Signature: ", prose(ruleOf(webhook))),
       element("p", { class: "faint" }, "Made ", time(webhook.made),
         webhook.former_until ? [". The secret before counts until ", time(webhook.former_until)] : null, "."),
-      element("div", { class: "toolbar" }, button("New secret…", rotate), button("Remove the webhook…", remove, { style: "danger" })),
+      element("div", { class: "toolbar changing" }, button("New secret…", rotate), button("Remove the webhook…", remove, { style: "danger" })),
     ]);
   }
 
@@ -76,7 +76,7 @@ export function webhookSection(source, { path, signal, say }) {
     }
 
     shown();
-    return element("form", { on: { submit: make } }, field("How the service signs", scheme), Object.values(nodes),
+    return element("form", { class: "changing", on: { submit: make } }, field("How the service signs", scheme), Object.values(nodes),
       element("button", { class: "button", type: "submit" }, "Make a webhook"));
   }
 

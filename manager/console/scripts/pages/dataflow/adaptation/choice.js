@@ -2,6 +2,7 @@
 
 import { api } from "../../../api.js";
 import { element, field, problem, replace } from "../../../dom.js";
+import { onlyLooks } from "../../../forms.js";
 
 const FREE = "";
 const STREAM = { open: true, closed: false };
@@ -50,7 +51,7 @@ export function choiceForm({ path, signal, say, changed }) {
       element("p", { class: "faint" }, "What is chosen stays, whatever guards, rules and the load say."),
       element("div", { class: "config" }, [...selects].map(([name, control]) => field(name, control))),
       result,
-      element("div", { class: "toolbar" },
+      element("div", { class: "toolbar changing" },
         element("button", { class: "button first", type: "submit" }, "Choose"),
         element("button", { class: "button", type: "button", on: { click: letGo } }, "Let all go")));
   }
@@ -70,7 +71,7 @@ export function choiceForm({ path, signal, say, changed }) {
 }
 
 function select(names, chosen) {
-  return element("select", { value: chosen ?? FREE },
+  return element("select", { value: chosen ?? FREE, disabled: onlyLooks() },
     element("option", { value: FREE }, "left to the service"),
     names.map((each) => element("option", { value: each }, each)));
 }

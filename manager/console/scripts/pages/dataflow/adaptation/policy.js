@@ -3,6 +3,7 @@
 import { api } from "../../../api.js";
 import { notJson, refused } from "../../../document-problems.js";
 import { element, field, problem, replace } from "../../../dom.js";
+import { onlyLooks } from "../../../forms.js";
 import { read } from "../../../json-positions.js";
 
 /** The form; it is made anew when the policy has changed. */
@@ -11,7 +12,7 @@ export function policyForm({ path, signal, say, changed }) {
   let shown = "";
 
   function formOf(value) {
-    const written = element("textarea", { rows: 12, spellcheck: "false", value });
+    const written = element("textarea", { rows: 12, spellcheck: "false", readonly: onlyLooks(), value });
     const result = element("div", {});
 
     async function send(event) {
@@ -38,7 +39,7 @@ export function policyForm({ path, signal, say, changed }) {
     return element("form", { class: "card", "aria-label": "Replace the policy", on: { submit: send } },
       field("Policy", written, "What runs stays, until the new policy asks for something else."),
       result,
-      element("div", { class: "toolbar" }, element("button", { class: "button", type: "submit" }, "Replace the policy")));
+      element("div", { class: "toolbar changing" }, element("button", { class: "button", type: "submit" }, "Replace the policy")));
   }
 
   function update({ policy }) {

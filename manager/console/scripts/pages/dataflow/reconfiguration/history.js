@@ -31,7 +31,7 @@ export function progress(each, cancel) {
     each.queue ? element("p", {}, queued(each.queue)) : null,
     each.switched === null ? null : element("p", {}, `In effect after ${seconds(delayOf(each))}.`),
     CANCELLABLE.includes(each.state)
-      ? element("button", { class: "button", type: "button", on: { click: cancel } }, "Cancel the reconfiguration") : null);
+      ? element("button", { class: "button changing", type: "button", on: { click: cancel } }, "Cancel the reconfiguration") : null);
 }
 
 /** The table of reconfigurations, newest first; `undo(one)` is offered for the last one that can be undone. */
@@ -47,7 +47,7 @@ export function history({ items, next }, dataflow, undo) {
     { title: "Changed tasks", cell: (each) => changed(each, dataflow) },
     { title: "Outcome", cell: outcome },
     {
-      title: "Actions",
+      title: "Actions", changing: true,
       cell: (each) => (each === undoable ? element("button", {
         class: "button small", type: "button", "aria-label": `Undo reconfiguration ${each.id}`, on: { click: () => undo(each) },
       }, "Undo…") : null),
