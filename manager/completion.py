@@ -44,7 +44,7 @@ complete -o default -F _braid braid""",
 #compdef braid
 _braid() {
     local -a offered
-    offered=("${(@f)$(braid completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    offered=("${(@f)$(braid completion zsh -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
     if [[ -n $offered[1] ]]; then compadd -a offered; else _files; fi
 }
 if [[ $funcstack[1] == _braid ]]; then _braid "$@"; else compdef _braid braid; fi""",

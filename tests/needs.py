@@ -18,6 +18,7 @@ _REMEDIES = {
     "chromium": "apt-get install chromium",
     "promtool": "apt-get install prometheus",
     "Helm's engine": "make helm",
+    "zsh": "apt-get install zsh",
 }
 
 
@@ -42,6 +43,11 @@ def promtool() -> str:
     _needs("promtool", there=found is not None)
     assert found is not None
     return found
+
+
+def zsh() -> None:
+    """Skip the test, or fail it, where the shell zsh is not installed."""
+    _needs("zsh", there=shutil.which("zsh") is not None)
 
 
 def helm() -> ModuleType:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from manager.completion import Shell, offered
+from tests import needs
 from tests.braid_client.test_against_rest import DOCUMENT, SOURCE, Served, rest
 from tests.manager.braid_runner import Braid
 
@@ -88,6 +89,50 @@ def test_bash_gets_words_that_it_takes_as_they_stand(served: Served, monkeypatch
         r"\ 5\ °C",
         "status",
     ] == done.stdout.splitlines()
+
+
+_TYPING = r"""
+    zmodload zsh/zpty
+    zpty inner zsh -i
+    # Not before it reads keys by itself.
+    zpty -rm inner shown '*ready*'
+    for typed in "$@"; do zpty -wn inner "$typed"$'\t\x14'; done
+    zpty -wn inner $'exit\r'
+    while zpty -r inner shown; do :; done
+"""
+_SHELL = r"""
+    autoload -Uz compinit && compinit -D -u
+    source <(braid completion zsh)
+    note() { print -r -- $BUFFER >>lines; BUFFER=; }
+    zle -N note && bindkey '^T' note
+    PS1=ready
+"""
+"""It notes a line that was completed, and begins a new one."""
+
+
+def test_zsh_completes_what_is_typed(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal: commands, one's own names, escaped or within quotes, and files where there is nothing else."""
+    needs.zsh()
+    (tmp_path / ".zshrc").write_text(_SHELL)
+    (tmp_path / "events.json").touch()
+    for name, value in (
+        ("BRAID_KEY", served.service.ann),
+        ("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin"),
+        ("ZDOTDIR", str(tmp_path)),
+        ("LC_ALL", "C.UTF-8"),
+        ("TERM", "vt100"),
+    ):
+        monkeypatch.setenv(name, value)
+    lines = {
+        "braid stat": "braid status ",
+        "braid logs ": r"braid logs warm\ streets:\ 5\ °C ",
+        "braid show wa": r"braid show warm\ streets:\ 5\ °C ",
+        "braid show 'wa": "braid show 'warm streets: 5 °C' ",
+        "braid show bob": "braid show bob",
+        "braid submit --wait ev": "braid submit --wait events.json ",
+    }
+    subprocess.run(["zsh", "-fc", _TYPING, "zsh", *lines], cwd=tmp_path, check=True, timeout=60)  # noqa: S603, S607 - ours
+    assert [*lines.values()] == (tmp_path / "lines").read_text().splitlines()
 
 
 @pytest.mark.parametrize("shell", [Shell.ZSH, Shell.FISH])
