@@ -142,12 +142,15 @@ class ClientMethods:
     operations = _Lists(requests.operations)
     audit = _Lists(requests.audit)
 
-    # Machines and images.
+    # Machines, their classes and images.
     machines = _Lists(requests.machines)
     admit_machine = _Sends(requests.admit_machine)
     drain_machine = _Sends(requests.drain_machine)
     undrain_machine = _Sends(requests.undrain_machine)
     forget_machine = _Sends(requests.forget_machine)
+    machine_classes = _Lists(requests.machine_classes)
+    put_machine_class = _Sends(requests.put_machine_class)
+    remove_machine_class = _Sends(requests.remove_machine_class)
     images = _Lists(requests.images)
     put_image = _Sends(requests.put_image)
     remove_image = _Sends(requests.remove_image)

@@ -38,6 +38,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm
 from braid_client.answers.overview import AuditAnswer, OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
 from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
@@ -472,6 +473,21 @@ def undrain_machine(name: str) -> Request[MachineAnswer]:
 def forget_machine(name: str) -> Request[MachineAnswer]:
     """Forget a machine that is gone for good; operators only. The machine as it was."""
     return request("DELETE", MachineAnswer, "machines", name)
+
+
+def machine_classes() -> Request[Page[MachineClassAnswer]]:
+    """The classes of machines that the service may start; operators only."""
+    return page_of(Page[MachineClassAnswer], "machine-classes")
+
+
+def put_machine_class(name: str, form: MachineClassForm) -> Request[MachineClassAnswer]:
+    """Set a class of machines, or change it; operators only."""
+    return request("PUT", MachineClassAnswer, "machine-classes", name, body=form)
+
+
+def remove_machine_class(name: str) -> Request[MachineClassAnswer]:
+    """Remove a class that no machine is of; operators only. The class as it was."""
+    return request("DELETE", MachineClassAnswer, "machine-classes", name)
 
 
 def images() -> Request[Page[ImageAnswer]]:

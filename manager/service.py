@@ -11,7 +11,7 @@ from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
-from manager.machines.use_cases import Images, Machines
+from manager.machines.use_cases import Images, MachineClasses, Machines
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.overview.audit import Audit
@@ -43,6 +43,7 @@ class Service:
     defragmentation: Defragmentation
     histories: Histories
     images: Images
+    machine_classes: MachineClasses
     machines: Machines
     metrics: Metrics
     modules: Modules

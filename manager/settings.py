@@ -6,7 +6,6 @@ Secrets have no flag, since everybody on a machine can see the arguments of its 
 
 import os
 import re
-import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -84,16 +83,6 @@ def _broker(value: SecretStr) -> SecretStr:
 def _database(value: SecretStr) -> SecretStr:
     if not re.match(r"(postgresql|sqlite)://", value.get_secret_value()):
         raise ValueError("a database's URL begins with postgresql:// or sqlite:///")
-    return value
-
-
-def _hook(value: str, info: ValidationInfo) -> str:
-    try:
-        words = shlex.split(value)
-    except ValueError as error:
-        raise ValueError(f"cannot be split into words, as a shell would: {error}") from None
-    if not words and info.data.get("added_machines") and info.data.get("replicas"):
-        raise ValueError("machines that keep copies are not added as processes here; name the command that adds them")
     return value
 
 
@@ -238,14 +227,6 @@ class Settings(_Kept):
     autoscale: Autoscale = Field(
         Autoscale.OFF,
         description="Save and add cores by slower jobs and more machines, or only say so. Default: off.",
-    )
-    added_machines: int = Field(
-        0, ge=0, le=64, description="The most machines that autoscaling adds by itself. Default: none."
-    )
-    scale_hook: Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_hook)] = Field(
-        "",
-        validate_default=True,
-        description="The command that adds and removes them elsewhere. Default: they are processes here.",
     )
     replan_failed: bool = Field(
         default=False, description="Plan a pipeline without a module that does nothing but fail. Default: no."

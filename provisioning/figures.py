@@ -79,6 +79,14 @@ class MachineClass:
     """How long a machine takes from the order until it works."""
     tags: frozenset[str] = frozenset()
     """What it offers."""
+    memory_gb: float | None = None
+    """None if it is not known."""
+    image: str = ""
+    """The image that its hosts are made from; empty if they are of none."""
+    least: int = 0
+    """How many there always are."""
+    most: int | None = None
+    """How many there may be; any number if it is None."""
 
     def __post_init__(self) -> None:
         """Refuse figures that no machine can have; its network alone may be without a limit."""
@@ -99,11 +107,24 @@ class Rental:
     """Never used again."""
     machine_class: MachineClass
     since: float = 0.0
+    name: str = ""
+    """The machine's; empty if there is none, as in a simulation."""
+    why: str = ""
+    """Why it was ordered."""
+    ready: float | None = None
+    """When it came; None if it has not."""
+    speed: float | None = None
+    """How fast its cores are, once they were measured; else they are taken to be as fast as those of its class."""
 
     @property
     def ready_at(self) -> float:
-        """The moment from which it works."""
-        return self.since + self.machine_class.start_seconds
+        """The moment from which it works, as far as that is known."""
+        return self.since + self.machine_class.start_seconds if self.ready is None else self.ready
+
+    @property
+    def power(self) -> float:
+        """All its cores, as reference cores."""
+        return self.machine_class.power if self.speed is None else self.machine_class.cores * self.speed
 
     def cost(self, until: float) -> float:
         """What it costs if it ends then: each started hour."""

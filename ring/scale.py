@@ -50,6 +50,8 @@ class FleetUse:
     """When each machine was added that was, and is not gone yet."""
     most: int
     """How many may be added."""
+    kept: frozenset[str] = frozenset()
+    """The added ones that may not go."""
     behind: tuple[str, ...] = ()
     """The jobs that have fallen behind."""
 
@@ -126,7 +128,7 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
         return state, None
     scale = None
     if short and _held(state.short_since, now, hold) and len(use.added) < use.most:
-        scale = HostScale(act=ScaleAct.ADD, machine=_free_name(use), why=f"{short}, for {hold:g} s")
+        scale = HostScale(act=ScaleAct.ADD, machine=free_name(use), why=f"{short}, for {hold:g} s")
     elif spare and not short and _held(state.spare_since, now, rest) and not use.leaving:
         why = (
             f"jobs take {use.taken:.2f} cores, no more than {SPARE:.0%} of the {use.cores_without(spare):g} that are "
@@ -154,7 +156,9 @@ def _removable(use: FleetUse) -> Iterator[str]:
     """The added machines without which all that runs has plenty of room: the emptiest and newest first."""
     if use.behind:
         return
-    order = sorted(use.added.keys() - use.fleet.draining, key=lambda name: (use.load_of(name), -use.added[name], name))
+    order = sorted(
+        use.added.keys() - use.fleet.draining - use.kept, key=lambda name: (use.load_of(name), -use.added[name], name)
+    )
     for name in order:
         left = use.cores_without(name)
         if left > 0 and use.taken <= SPARE * left and _fits_without(name, use):
@@ -179,7 +183,7 @@ def _fits_without(name: str, use: FleetUse) -> bool:
     return True
 
 
-def _free_name(use: FleetUse) -> str:
+def free_name(use: FleetUse) -> str:
     """The first name that no machine has, and whose host, if it is still there from before, would go home to it."""
     carriages, ring = use.carriages, use.fleet.ring
     used = {*use.added, *use.fleet.machines, *ring.tokens}

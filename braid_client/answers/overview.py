@@ -104,6 +104,8 @@ class OperationKind(StrEnum):
     REMOVE_MACHINE = "remove machine"
     WOULD_REMOVE_MACHINE = "would remove machine"
     SCALING_FAILS = "scaling fails"
+    PUT_MACHINE_CLASS = "put machine class"
+    REMOVE_MACHINE_CLASS = "remove machine class"
     PUT_IMAGE = "put image"
     REMOVE_IMAGE = "remove image"
     MAKE_WEBHOOK = "make webhook"
@@ -136,7 +138,7 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, "operator", or "the service" for what Braid does by itself."""
     subject: str
-    """The dataflow, source, module, wheel, tenant, key, secret, host, machine or image."""
+    """The dataflow, source, module, wheel, tenant, key, secret, host, machine, class of machines or image."""
     started: int = 0
     reused: int = 0
     paused: int = 0

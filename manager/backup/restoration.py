@@ -44,7 +44,8 @@ from manager.backup.live_copy import clear, copy_live
 from manager.kernel.draft import OPERATOR
 from manager.settings import KEY_FILE
 from manager.store.database import DatabaseDown, Store, sqlite_url
-from manager.store.tables import CarriageRow, Leadership, OperationRow
+from manager.store.machine_tables import CarriageRow
+from manager.store.tables import Leadership, OperationRow
 
 _PATIENCE = 60.0
 """Seconds that a backup waits for a move to end."""

@@ -1,4 +1,4 @@
-"""Routes of what runs, most for operators: running tasks and DAGs, jobs, derived streams, hosts, machines, images."""
+"""Routes of what runs, most for operators: tasks and DAGs, jobs, streams, hosts, machines and classes, images."""
 
 from typing import Annotated
 
@@ -19,12 +19,14 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
+from braid_client.answers.machines import ClassName, MachineClassAnswer, MachineClassForm
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.rest.bodies import form
 from manager.rest.dependencies import Named, Text, TheCaller, TheDataflow, TheId, TheNumberedPage, ThePage, TheService
 from manager.rest.openapi import documented
 
 router = APIRouter(prefix="/v1", tags=["running"])
+_NamedClass = Annotated[ClassName, Path(description="The name of the class.")]
 _NamedImage = Annotated[ImageName, Path(description="The name by which hosts are made from it.")]
 
 
@@ -112,6 +114,33 @@ def forget_machine(service: TheService, caller: TheCaller, machine: Named) -> Ma
     nobody else has. One that comes back is new.
     """
     return service.machines.forget(caller, machine)
+
+
+@router.get("/machine-classes", **documented(Forbidden))
+def machine_classes(service: TheService, caller: TheCaller, page: ThePage) -> Page[MachineClassAnswer]:
+    """List the classes of machines that the service may start, each with its machines; operators only."""
+    return service.machine_classes.page(caller, page)
+
+
+@router.put("/machine-classes/{name}", **documented(Conflict, Forbidden, StateNotReady, body=MachineClassForm))
+def put_machine_class(
+    service: TheService,
+    caller: TheCaller,
+    name: _NamedClass,
+    sent: Annotated[MachineClassForm, Depends(form(MachineClassForm))],
+) -> MachineClassAnswer:
+    """Set a class of machines, or change it; operators only.
+
+    While there is a machine of it, only its price and how many there may be can change. What is rented keeps the price
+    at which it was ordered.
+    """
+    return service.machine_classes.put(caller, name, sent)
+
+
+@router.delete("/machine-classes/{name}", **documented(Conflict, Forbidden, NotFound, StateNotReady))
+def remove_machine_class(service: TheService, caller: TheCaller, name: _NamedClass) -> MachineClassAnswer:
+    """Remove a class that no machine is of; operators only."""
+    return service.machine_classes.remove(caller, name)
 
 
 @router.get("/images", **documented(Forbidden))

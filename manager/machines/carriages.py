@@ -1,4 +1,4 @@
-"""Carriages: which machine carries which host, as it is committed; and how safe each host is."""
+"""Carriages: which machine carries which host, as it is committed, with classes and rentals; how safe each host is."""
 
 import threading
 import time
@@ -15,9 +15,12 @@ from braid_client.answers.jobs import HostSafety
 from braid_client.answers.overview import OperationKind
 from manager.kernel.committer import Committer
 from manager.kernel.draft import SERVICE
+from manager.machines.rentals import SuppliedClass, measure, read_classes, read_rentals
 from manager.problem import StateNotReady
 from manager.store.database import Store
-from manager.store.tables import CarriageRow, MachineRow, OperationRow
+from manager.store.machine_tables import CarriageRow, MachineClassRow, MachineRow, RentalRow
+from manager.store.tables import OperationRow
+from provisioning.figures import MachineClass, Rental
 from ring.balance import joined, next_ring
 from ring.decision import decide
 from ring.fleet import SETTLED_AFTER, STORE, Carriage, CarriageTurn, Fleet, MachineSeen
@@ -53,15 +56,17 @@ class CommittedFleet:
     """The keys of these, as far as they are known."""
     draining: frozenset[str] = frozenset()
     """The machines that are to give up all hosts."""
-    added: Mapping[str, float] = field(default_factory=dict)
-    """When the service added machines by itself, by their names; they may never report, as workers of Spark do not."""
+    rentals: Mapping[str, Rental] = field(default_factory=dict)
+    """The machines that the service started by itself; they may never report, as workers of Spark do not."""
+    classes: Mapping[str, SuppliedClass] = field(default_factory=dict)
+    """The classes of which it may start machines."""
     ended: Mapping[str, Carriage] = field(default_factory=dict)
     """The hosts that were forgotten with their machines, by their last terms; no machine carries them."""
 
     @property
     def known(self) -> frozenset[str]:
         """All machines that anything is committed of."""
-        return self.named | self.tokens.keys() | self.draining | self.added.keys()
+        return self.named | self.tokens.keys() | self.draining | self.rentals.keys()
 
     @property
     def named(self) -> frozenset[str]:
@@ -180,45 +185,68 @@ class CommittedCarriages:
                 _write(session, kind, machine, who=SERVICE, begun=time.monotonic(), note=why)
         self._committer.notify()
 
-    def add(self, machine: str, why: str) -> None:
-        """Have a machine that the service starts by itself."""
-        self._turn(OperationKind.ADD_MACHINE, machine, draining=False, added=time.time(), note=why)
+    def put_class(self, row: MachineClassRow, *, who: str) -> None:
+        """Store a class of machines, or change it."""
+        with self._noting(OperationKind.PUT_MACHINE_CLASS, row.name, who=who) as session:
+            session.merge(row)
+
+    def remove_class(self, name: str, *, who: str) -> None:
+        """Store a class of machines no more."""
+        with self._noting(OperationKind.REMOVE_MACHINE_CLASS, name, who=who) as session:
+            session.execute(delete(MachineClassRow).where(col(MachineClassRow.name) == name))
+
+    def add(self, machine: str, kind: MachineClass, why: str) -> None:
+        """Have a machine of a class that the service starts by itself: it is rented from now on."""
+        with self._noting(OperationKind.ADD_MACHINE, machine, who=SERVICE, note=why) as session:
+            _machine(session, machine).draining = False
+            ordered = RentalRow(
+                machine=machine,
+                machine_class=kind.name,
+                cores=kind.cores,
+                price=kind.price,
+                why=why,
+                ordered=time.time(),
+            )
+            session.add(ordered)
+
+    def come(self, rental: Rental, speed: float | None) -> None:
+        """Note that a rented machine has come, and how fast its cores are, as far as it says so."""
+        with self._lock, self._changing() as session:
+            row = session.get_one(RentalRow, rental.number)
+            row.ready, row.speed = row.ready or time.time(), speed
+            session.flush()
+            measure(session, row.machine_class)
 
     def take_back(self, machine: str, why: str) -> None:
         """Have a machine that was added give up all hosts, to be stopped then."""
-        added = self.fleet().added.get(machine, time.time())
-        self._turn(OperationKind.REMOVE_MACHINE, machine, draining=True, added=added, note=why)
+        self._turn(OperationKind.REMOVE_MACHINE, machine, draining=True, note=why)
 
     def drain(self, machine: str, *, draining: bool, who: str) -> None:
         """Have a machine give up all hosts, or let it have some again; idempotent."""
         kind = OperationKind.DRAIN_MACHINE if draining else OperationKind.UNDRAIN_MACHINE
         self._turn(kind, machine, draining=draining, who=who)
 
-    def _turn(  # noqa: PLR0913 - what becomes of the machine, by whom, and why
-        self,
-        kind: OperationKind,
-        machine: str,
-        *,
-        draining: bool,
-        added: float | None = None,
-        who: str = SERVICE,
-        note: str = "",
-    ) -> None:
+    def _turn(self, kind: OperationKind, machine: str, *, draining: bool, who: str = SERVICE, note: str = "") -> None:
         begun = time.monotonic()
         with self._lock:
             base = self.fleet()
-            if added is None and (machine in base.draining) is draining:
+            if (machine in base.draining) is draining:
                 return
             left = base.draining - {machine}
-            after = replace(
-                base,
-                draining=left | {machine} if draining else left,
-                added=base.added if added is None else {**base.added, machine: added},
-            )
-            with self._changing(after) as session:
-                row = _machine(session, machine)
-                row.draining, row.added = draining, after.added.get(machine)
+            with self._changing(replace(base, draining=left | {machine} if draining else left)) as session:
+                _machine(session, machine).draining = draining
                 _write(session, kind, machine, who=who, begun=begun, note=note)
+        self._committer.notify()
+
+    @contextmanager
+    def _noting(self, kind: OperationKind, subject: str, *, who: str, note: str = "") -> Iterator[Session]:
+        """Change something that is read anew then, and note it in the journal."""
+        begun = time.monotonic()
+        with self._lock:
+            self.fleet()
+            with self._changing() as session:
+                yield session
+                _write(session, kind, subject, who=who, begun=begun, note=note)
         self._committer.notify()
 
     def forget(self, machine: str, *, ending: Collection[str], who: str) -> None:
@@ -230,7 +258,7 @@ class CommittedCarriages:
         with self._lock:
             base = self.fleet()
             ended = {host: _ended(base.carriages[host]) for host in sorted(ending)}
-            if machine not in base.tokens.keys() | base.draining | base.added.keys() and not ended:
+            if machine not in base.tokens.keys() | base.draining | base.rentals.keys() and not ended:
                 return
             tokens = Ring(base.tokens).left(machine).tokens
             after = replace(
@@ -239,7 +267,7 @@ class CommittedCarriages:
                 tokens=tokens,
                 keys={name: key for name, key in base.keys.items() if name != machine},
                 draining=base.draining - {machine},
-                added={name: at for name, at in base.added.items() if name != machine},
+                rentals={name: rental for name, rental in base.rentals.items() if name != machine},
                 ended={**base.ended, **ended},
             )
             with self._changing(after) as session:
@@ -248,16 +276,19 @@ class CommittedCarriages:
                 for name, token in tokens.items():
                     _machine(session, name).token = token
                 session.execute(delete(MachineRow).where(col(MachineRow.name) == machine))
+                if (rental := base.rentals.get(machine)) is not None:
+                    session.get_one(RentalRow, rental.number).ended = time.time()
                 note = f"host {', '.join(ended)} ended with it" if ended else ""
                 _write(session, OperationKind.FORGET_MACHINE, machine, who=who, begun=begun, note=note)
 
     @contextmanager
-    def _changing(self, after: CommittedFleet) -> Iterator[Session]:
+    def _changing(self, after: CommittedFleet | None = None) -> Iterator[Session]:
         # Read anew after a failure, since it is unknown then what was committed.
         self._fleet = None
         with self._committer.beside(self._term) as session:
             yield session
-        self._fleet, self.carried = after, frozenset(after.carriages)
+        if after is not None:
+            self._fleet, self.carried = after, frozenset(after.carriages)
 
 
 def _write(  # noqa: PLR0913 - what was done, by whom, and why
@@ -277,7 +308,7 @@ def _note(before: Carriage | None, turn: CarriageTurn) -> tuple[OperationKind, s
 
 
 def _read(session: Session) -> CommittedFleet:
-    machines = session.scalars(select(MachineRow)).all()
+    machines, classes = session.scalars(select(MachineRow)).all(), read_classes(session)
     rows = session.scalars(select(CarriageRow))
     carriages = {row.host: _CARRIAGE.validate_python(row.model_dump()) for row in rows}
     return CommittedFleet(
@@ -286,7 +317,8 @@ def _read(session: Session) -> CommittedFleet:
         tokens={row.name: row.token for row in machines if row.token is not None},
         keys={row.name: row.key for row in machines if row.key},
         draining=frozenset(row.name for row in machines if row.draining),
-        added={row.name: row.added for row in machines if row.added is not None},
+        rentals=read_rentals(session, classes),
+        classes=classes,
     )
 
 

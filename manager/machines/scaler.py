@@ -6,29 +6,16 @@ interrupted goes on at the next look, or with the next manager.
 """
 
 import logging
-import os
-import shlex
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from pathlib import Path
-from typing import Literal, Protocol
-
-import psutil
-from pydantic import TypeAdapter, ValidationError
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from braid_client.answers.overview import OperationKind
-from bridge.files import make_folder, write_whole
-from bridge.machine import began, end_process, running
-from bridge.transport.address import Address
 from manager.kernel.draft import SERVICE
 from manager.machines.admission import MachineWatch
 from manager.machines.carriages import CommittedFleet
+from manager.machines.rentals import SuppliedClass, cheapest, rented
+from manager.machines.supplies import Supplies, SupplyFailed
 from manager.machines.use_cases import Machines
 from manager.observations.figures import figures_of, host_loads
 from manager.observations.reports import MachineStatus
@@ -37,181 +24,7 @@ from manager.problem import Conflict, StateNotReady
 from manager.settings import Autoscale
 from manager.use_case import Tools
 from ring.fleet import SETTLED_AFTER
-from ring.scale import FleetUse, ScaleAct, ScaleState, scaled
-
-
-class SupplyFailed(RuntimeError):
-    """A machine could not be started or stopped; says why, and where more is said."""
-
-
-class MachineSupply(Protocol):
-    """Starts and stops machines by name; one thread's. All of it is idempotent, and raises `SupplyFailed`."""
-
-    def start(self, machine: str, why: str) -> None:
-        """Have a machine that should run."""
-
-    def stop(self, machine: str, why: str) -> None:
-        """Have a machine no more, which carries nothing any more."""
-
-    def end(self) -> None:
-        """Stop what cannot run without this service, because it ends in order."""
-
-
-HOOK_PATIENCE = 120.0
-"""Seconds that the command may take; what takes longer it should begin, and not wait for."""
-_TAIL = 500
-
-
-class ScaleHook:
-    """A command of the operator's that starts and stops machines elsewhere.
-
-    It is called as `COMMAND add NAME WHY` and `COMMAND remove NAME WHY`. A manager calls it once for each, and again
-    after a failure. Another manager calls it again for what is there, so it has to be idempotent.
-    """
-
-    def __init__(self, command: str, *, patience: float = HOOK_PATIENCE) -> None:
-        self._command = command
-        self._patience = patience
-        self._done: dict[str, str] = {}
-        """What was done last for each machine."""
-
-    def start(self, machine: str, why: str) -> None:
-        """Have it add a machine."""
-        self._call("add", machine, why)
-
-    def stop(self, machine: str, why: str) -> None:
-        """Have it remove one."""
-        self._call("remove", machine, why)
-
-    def end(self) -> None:
-        """Leave all of them: they do not depend on this process."""
-
-    def _call(self, act: Literal["add", "remove"], machine: str, why: str) -> None:
-        if self._done.get(machine) == act:
-            return
-        # Not a pipe: what the command leaves running may keep it open.
-        with tempfile.TemporaryFile() as output:
-            try:
-                code = subprocess.run(  # noqa: S603 - the operator's own command, which no shell reads
-                    [*shlex.split(self._command), act, machine, why],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    timeout=self._patience,
-                    check=False,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                raise SupplyFailed(
-                    f"the command of scale_hook took more than {self._patience:g} s to {act} {machine} and was "
-                    "killed; have it begin what takes long, and return"
-                ) from None
-            except OSError as error:
-                raise SupplyFailed(
-                    f"the command of scale_hook cannot be run: {error}; correct the setting, or make it executable"
-                ) from None
-            if code:
-                output.seek(0)
-                said = output.read().decode(errors="replace").strip()[-_TAIL:]
-                raise SupplyFailed(
-                    f"the command of scale_hook ended with {code} on {act} {machine}: {said or 'silently'}"
-                )
-        self._done[machine] = act
-
-
-_BRAID = "from manager.command import app; app()"
-"""What the console script `braid` does, wherever that lies."""
-_END_PATIENCE = 75.0
-"""Seconds that a process may take to end its jobs and itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRecord:
-    """The record of the process of an added machine."""
-
-    pid: int
-    began: str
-    """The start of the process, which tells it from another one that gets its id."""
-    order: str
-    """The digest of how it was started; one that was started otherwise is replaced."""
-
-
-_RECORD = TypeAdapter(ProcessRecord)
-
-
-class HostProcesses:
-    """Runs machines as processes on this computer that share the manager's root: `braid host NAME`, with a record each.
-
-    They outlive a manager that is killed, and the next one finds them by their records. One that ends in order stops
-    them.
-    """
-
-    def __init__(
-        self, root: Path, broker: Callable[[], Address], *, master: str | None = None, tags: Iterable[str] = ()
-    ) -> None:
-        self._root = root
-        self._folder = root / "added"
-        self._broker = broker
-        self._options = (*(["--master", master] if master else []), *(f"--tag={tag}" for tag in tags))
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, machine: str, why: str) -> None:  # noqa: ARG002 - a hook is given the reason
-        """Start its process, unless it runs."""
-        broker = self._broker().url
-        command = [sys.executable, "-c", _BRAID, "host", machine, "--root", str(self._root), *self._options]
-        order = sha256("\0".join([*command, broker]).encode()).hexdigest()
-        record = self._read(machine)
-        if record is not None and record.order == order and running(record.pid, record.began) is not None:
-            return
-        self._end(record)
-        child = self._children.pop(machine, None)
-        if child is not None and child.poll() is not None:
-            raise SupplyFailed(f"the process of {machine} ended with {child.returncode}; see {self._log(machine)}")
-        make_folder(self._folder)
-        with self._log(machine).open("ab") as output:
-            child = subprocess.Popen(  # noqa: S603 - our own command, with arguments that no shell reads
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                # Arguments would show its password to everybody.
-                env={**os.environ, "BRAID_BROKER": broker},
-                # Neither the end of the manager nor an interrupt from its keyboard is meant for it.
-                start_new_session=True,
-            )
-        self._children[machine] = child
-        with suppress(psutil.NoSuchProcess):
-            made = ProcessRecord(pid=child.pid, began=began(psutil.Process(child.pid)), order=order)
-            write_whole(self._record(machine), _RECORD.dump_json(made), mode=0o600)
-
-    def stop(self, machine: str, why: str) -> None:  # noqa: ARG002 - as above
-        """Stop its process, if there is one."""
-        self._end(self._read(machine))
-        if (child := self._children.pop(machine, None)) is not None:
-            child.wait()
-        self._record(machine).unlink(missing_ok=True)
-
-    def end(self) -> None:
-        """Stop all of them: their broker ends too."""
-        for machine in sorted({*self._children, *(record.stem for record in self._folder.glob("*.json"))}):
-            self.stop(machine, "")
-
-    @staticmethod
-    def _end(record: ProcessRecord | None) -> None:
-        if record is not None and (process := running(record.pid, record.began)) is not None:
-            end_process(process, _END_PATIENCE)
-
-    def _record(self, machine: str) -> Path:
-        return self._folder / f"{machine}.json"
-
-    def _log(self, machine: str) -> Path:
-        return self._folder / f"{machine}.log"
-
-    def _read(self, machine: str) -> ProcessRecord | None:
-        try:
-            return _RECORD.validate_json(self._record(machine).read_bytes())
-        except (FileNotFoundError, ValidationError):
-            return None
-
+from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, free_name, scaled
 
 FALLEN_BEHIND = 10.0
 """Seconds that events may wait for a job, besides its pace, before it has fallen behind."""
@@ -225,23 +38,21 @@ log = logging.getLogger("braid.fleet")
 class Scaler:
     """Adds and removes machines of one manager; one thread looks."""
 
-    def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and three settings
+    def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and two settings
         self,
         tools: Tools,
         sight: Callable[[], Sight],
-        supply: MachineSupply,
+        supplies: Supplies,
         *,
         autoscale: Autoscale,
-        most: int,
         settled_after: float = SETTLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`sight` is what was heard so far. `most` is how many machines may be added."""
+        """`sight` is what was heard so far."""
         self._tools = tools
         self._sight = sight
-        self._supply = supply
+        self._supplies = supplies
         self._autoscale = autoscale
-        self._most = most
         self._settled_after = settled_after
         self._clock = clock
         self._machines = Machines(tools)
@@ -260,14 +71,21 @@ class Scaler:
             return
         now, fleet = self._clock(), self._tools.carriages.fleet()
         machines = self._tools.admission.admitted(sight.machines, fleet)
+        self._welcome(fleet, machines)
         if self._autoscale is not Autoscale.OFF:
-            self._decide(self._use(fleet, machines, sight, now))
-            fleet = self._tools.carriages.fleet()
-        for name in sorted(fleet.added):
+            self._decide(fleet, self._use(fleet, machines, sight, now))
+        fleet = self._tools.carriages.fleet()
+        for name in sorted(fleet.rentals):
             self._see_to(name, fleet, machines, now)
 
+    def _welcome(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus]) -> None:
+        """Note which rented machines have come."""
+        for name, rental in sorted(fleet.rentals.items()):
+            if rental.ready is None and name in machines and machines[name].seen.alive:
+                self._tools.carriages.come(rental, None)
+
     def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
-        seen = self._watch.take(machines, sight.connection, fleet.named, now)
+        seen, there = self._watch.take(machines, sight.connection, fleet.named, now), rented(fleet.rentals.values())
         jobs = [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
         with self._tools.committer.looking() as state:
             paces = {str(job): plan.pace for job, plan in state.plans.items()}
@@ -280,42 +98,54 @@ class Scaler:
                 replicas=self._tools.replicas,
                 settled_after=self._settled_after,
             ),
-            added=fleet.added,
-            most=self._most,
+            added={name: rental.since for name, rental in fleet.rentals.items()},
+            most=len(fleet.rentals) + (cheapest(fleet.classes, fleet.rentals.values()) is not None),
+            kept=frozenset(
+                name
+                for name, rental in fleet.rentals.items()
+                if there[rental.machine_class.name] <= rental.machine_class.least
+            ),
             behind=tuple(sorted(behind, key=int)),
         )
 
-    def _decide(self, use: FleetUse) -> None:
+    def _decide(self, fleet: CommittedFleet, use: FleetUse) -> None:
         self._state, change = scaled(self._state, use)
-        if self._state.short_since is self._state.spare_since is None:
+        kind = cheapest(fleet.classes, fleet.rentals.values())
+        if (lacking := _lacking(fleet)) is not None:
+            why = f"there are always {lacking.least} machines of class {lacking.name}, or more"
+            kind, change = lacking, HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
+        elif self._state.short_since is self._state.spare_since is None:
             self._previewed = None
         if change is None:
             return
         if self._autoscale is Autoscale.PREVIEW:
             # Nothing changes by that, so the same is decided again after each rest.
             if self._previewed != (change.act, change.machine):
-                self._tools.carriages.note(_PREVIEWED[change.act], change.machine, change.why)
+                self._tools.carriages.note(_PREVIEWED[change.act], change.machine, _why(change, kind))
                 log.info("would %s machine %s: %s", change.act, change.machine, change.why)
             self._previewed = change.act, change.machine
-        elif change.act is ScaleAct.ADD:
-            self._tools.carriages.add(change.machine, change.why)
-            log.info("machine %s is added: %s", change.machine, change.why)
-        else:
+        elif change.act is ScaleAct.REMOVE:
             self._tools.carriages.take_back(change.machine, change.why)
             log.info("machine %s is removed: %s", change.machine, change.why)
+        elif kind is not None:
+            self._tools.carriages.add(change.machine, kind, _why(change, kind))
+            log.info("machine %s of class %s is added: %s", change.machine, kind.name, change.why)
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
-        if now < self._retry_at.get(name, now):
+        kind = fleet.classes.get(fleet.rentals[name].machine_class.name)
+        # One of a class that is not stored any more is left alone until it is.
+        if kind is None or now < self._retry_at.get(name, now):
             return
+        supply = self._supplies[kind.supply]
         is_alive = name in machines and machines[name].seen.alive
         try:
             if name not in fleet.draining:
-                self._supply.start(name, "jobs need more cores")
+                supply.start(name, kind, "jobs need more cores")
             elif name in fleet.named:
                 # Until others have its hosts, and the copies that it keeps, it has to run.
-                self._supply.start(name, "others do not have its hosts yet")
+                supply.start(name, kind, "others do not have its hosts yet")
             else:
-                self._supply.stop(name, "jobs need fewer cores")
+                supply.stop(name, kind, "jobs need fewer cores")
                 if not is_alive:
                     self._machines.leave(name, who=SERVICE)
         except SupplyFailed as error:
@@ -324,6 +154,19 @@ class Scaler:
             self._tools.carriages.note(OperationKind.SCALING_FAILS, name, str(error))
         except (Conflict, StateNotReady) as error:
             log.debug("machine %s is not forgotten yet: %s", name, error)
+
+
+def _lacking(fleet: CommittedFleet) -> SuppliedClass | None:
+    """A class of which there are fewer machines than there always are; None if there is none."""
+    there = rented(fleet.rentals.values())
+    return next((kind for name, kind in sorted(fleet.classes.items()) if there[name] < kind.least), None)
+
+
+def _why(change: HostScale, kind: SuppliedClass | None) -> str:
+    """The reason of a change with what it costs."""
+    if change.act is ScaleAct.REMOVE or kind is None:
+        return change.why
+    return f"{change.why}; class {kind.name}, at {kind.price:g} an hour"
 
 
 _PREVIEWED = {ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE, ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE}

@@ -1,4 +1,4 @@
-"""Use cases of machines and images: listed with their hosts, admitted, drained and forgotten."""
+"""Use cases of machines, their classes and images: listed with hosts, admitted, drained, forgotten, set and removed."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -9,19 +9,23 @@ from sqlalchemy import select
 
 from braid_client.answers.base import Page
 from braid_client.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, SupplyKind
 from braid_client.answers.overview import OperationKind
 from manager.kernel.draft import write_down
 from manager.kernel.state import CommittedState, image_of
 from manager.kernel.transitions import TransitionScope
 from manager.machines.admission import departure, why_it_waits
 from manager.machines.carriages import CommittedFleet, HostStanding, standings
+from manager.machines.rentals import read_rentals
 from manager.observations.figures import host_loads
 from manager.observations.reports import HostSeen, MachineStatus
-from manager.problem import Conflict, NotFound, StateNotReady
+from manager.problem import Conflict, NotFound, StateNotReady, invalid
 from manager.store.database import Store
+from manager.store.machine_tables import MachineClassRow
 from manager.store.tables import ImageRow
 from manager.use_case import Base, Caller, Paging, by_name, operators_only
 from merge import Image
+from provisioning.figures import Rental
 from ring.fleet import MachineSeen
 from ring.tokens import RING_SIZE, Ring
 
@@ -73,6 +77,74 @@ def registered_images(store: Store) -> dict[str, Image]:
 def _image_answer(image: Image, seen: Iterable[HostSeen]) -> ImageAnswer:
     hosts = tuple(sorted(host.host for host in seen if host.alive and host.image == image.name))
     return ImageAnswer(**asdict(image) | {"tags": tuple(sorted(image.tags)), "hosts": hosts})
+
+
+_ALIKE = ("cores", "tags", "image", "supply", "command", "nice")
+"""What all machines of a class have in common, so that it stays while there is one."""
+
+
+class MachineClasses(Base):
+    """Classes of machines that the service may start; operators only."""
+
+    def page(self, caller: Caller, paging: Paging) -> Page[MachineClassAnswer]:
+        """The classes, by name."""
+        operators_only(caller)
+        with self._store.read() as session:
+            rows = {row.name: row for row in session.scalars(select(MachineClassRow))}
+            rentals = read_rentals(session, {})
+        return by_name(rows, paging, lambda name: _class_answer(rows[name], rentals))
+
+    def put(self, caller: Caller, name: str, form: MachineClassForm) -> MachineClassAnswer:
+        """Store a class, or change it; what its machines are stays as long as there is one."""
+        operators_only(caller)
+        if form.image is not None and form.image not in registered_images(self._store):
+            message, remedy = f"there is no image {form.image!r}", f"register it, with: braid images add {form.image}"
+            raise invalid("/image", "unknown-image", message, remedy)
+        if self._tools.replicas and form.supply is SupplyKind.PROCESS:
+            message = "machines that keep copies of hosts are not started as processes here"
+            raise invalid("/supply", "no-copies", message, "have a command start them elsewhere")
+        row = MachineClassRow(name=name, **form.model_dump() | {"tags": sorted(form.tags)})
+        with self._store.read() as session:
+            before, rentals = session.get(MachineClassRow, name), read_rentals(session, {})
+        if before is not None:
+            there = ", ".join(_machines_of(name, rentals))
+            if changed := [field for field in _ALIKE if getattr(before, field) != getattr(row, field)]:
+                if there:
+                    raise Conflict(
+                        f"there are machines of class {name}: {there}; leave {', '.join(changed)} as it was, or set "
+                        "another class and drain these"
+                    )
+            else:
+                row.speed, row.started_in = before.speed, before.started_in
+        answer = _class_answer(row, rentals)
+        self._tools.carriages.put_class(row, who=caller.who)
+        return answer
+
+    def remove(self, caller: Caller, name: str) -> MachineClassAnswer:
+        """Remove a class that no machine is of, as it was."""
+        operators_only(caller)
+        with self._store.read() as session:
+            row, rentals = session.get(MachineClassRow, name), read_rentals(session, {})
+        if row is None:
+            raise NotFound("class of machines", name)
+        if there := _machines_of(name, rentals):
+            raise Conflict(
+                f"there are machines of class {name}: {', '.join(there)}; set its `most` to 0, drain these, and remove "
+                "it then"
+            )
+        self._tools.carriages.remove_class(name, who=caller.who)
+        return _class_answer(row, rentals)
+
+
+def _machines_of(name: str, rentals: Mapping[str, Rental]) -> list[str]:
+    return sorted(machine for machine, rental in rentals.items() if rental.machine_class.name == name)
+
+
+def _class_answer(row: MachineClassRow, rentals: Mapping[str, Rental]) -> MachineClassAnswer:
+    known = row.model_dump() | {"machines": tuple(_machines_of(row.name, rentals))}
+    if row.started_in is not None:
+        known |= {"measured": True, "start_seconds": round(row.started_in, 3)}
+    return MachineClassAnswer.model_validate(known)
 
 
 class Machines(Base):

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from braid_client.answers.machines import SupplyKind
 from engine.code.store import CodeStore
 from engine.machines.reports import public_key
 from engine.records.job_folder import job_folder
@@ -20,7 +21,8 @@ from manager.kernel.live_events import LiveEvents, ReconcilerActivity
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages, decide_with
 from manager.machines.keeper import CarriageKeeper
-from manager.machines.scaler import HostProcesses, MachineSupply, ScaleHook, Scaler
+from manager.machines.scaler import Scaler
+from manager.machines.supplies import HostProcesses, Supplies, SupplyCommands
 from manager.moves.quarantine import GreedyTenants
 from manager.moves.watcher import Watcher
 from manager.observations.listener import Listener
@@ -78,7 +80,7 @@ def watches_of(
 def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
     tools: Tools,
     adapter: Adapter,
-    supply: MachineSupply,
+    supplies: Supplies,
     sight: Callable[[], Sight],
     settings: Settings,
     lineage: "LineageFollower | None",
@@ -87,9 +89,8 @@ def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
     scaler = Scaler(
         tools,
         sight,
-        supply,
+        supplies,
         autoscale=settings.autoscale,
-        most=settings.added_machines,
         settled_after=settings.settled_after,
     )
     series = SeriesWriter(tools)
@@ -119,11 +120,12 @@ def lineage_of(tools: Tools, events: LiveEvents, settings: Settings, root: Path)
     return LineageFollower(tools, events, receiver_at(place), root / "lineage", namespace=namespace)
 
 
-def supply_of(beside: BrokerAndHost, settings: Settings, root: Path) -> MachineSupply:
-    """What starts and stops machines that are added."""
-    if settings.scale_hook:
-        return ScaleHook(settings.scale_hook)
-    return HostProcesses(root, lambda: beside.address, master=settings.master, tags=settings.tag)
+def supplies_of(beside: BrokerAndHost, root: Path) -> Supplies:
+    """What starts and stops machines that are added, by the supply of their classes."""
+    return {
+        SupplyKind.PROCESS: HostProcesses(root, lambda: beside.address),
+        SupplyKind.COMMAND: SupplyCommands(root),
+    }
 
 
 class _Part(Protocol):

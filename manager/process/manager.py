@@ -38,7 +38,7 @@ from manager.observations.figures import placeable
 from manager.observations.listener import Listener
 from manager.problem import DatabaseAway
 from manager.process.broker_and_host import BrokerAndHost
-from manager.process.drive import Drive, lineage_of, looks_of, supply_of, watches_of
+from manager.process.drive import Drive, lineage_of, looks_of, supplies_of, watches_of
 from manager.process.keeper import KeeperDown
 from manager.provider import provider_of
 from manager.rest.app import CannotServe, Server, make_app
@@ -152,9 +152,9 @@ class Manager:
             pricing=Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency),
         )
         adapter = Adapter(tools, DomainEventLine(beside.connect))
-        self._supply = supply_of(beside, settings, root)
+        self._supplies = supplies_of(beside, root)
         self._lineage = lineage_of(tools, self._events, settings, root)
-        self._looks = looks_of(tools, adapter, self._supply, listener.sight, settings, self._lineage)
+        self._looks = looks_of(tools, adapter, self._supplies, listener.sight, settings, self._lineage)
         self._service = service_of(tools)
         uses = ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used")
         old = ManagerWatch(self._service.audit.forget, "old entries of the journal stay")
@@ -283,7 +283,8 @@ class Manager:
             looks.stop()
         self._drive.end()
         if not keeps:
-            self._supply.end()
+            for supply in self._supplies.values():
+                supply.end()
         self._beside.end(keeps=keeps)
 
     def _step_down(self) -> None:

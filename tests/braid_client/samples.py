@@ -321,6 +321,23 @@ IMAGE = {
     "most": 4,
     "hosts": ["north"],
 }
+MACHINE_CLASS = {
+    "name": "large",
+    "cores": 8,
+    "memory_gb": 32.0,
+    "price": 2.4,
+    "speed": 1.25,
+    "tags": ["near-the-sensors"],
+    "image": "gpu-large",
+    "start_seconds": 84.2,
+    "measured": True,
+    "least": 0,
+    "most": 4,
+    "supply": "command",
+    "command": "rent",
+    "nice": 0,
+    "machines": ["added-1"],
+}
 MACHINE = {
     "name": "north",
     "alive": True,

@@ -172,7 +172,16 @@ def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
 def test_operators_read_what_runs(served: Served) -> None:
     """The client understands each list; a tenant is refused."""
     with served.client(served.service.operator) as operator:
-        for name in ("running_tasks", "running_dags", "jobs", "streams", "hosts", "machines", "images"):
+        for name in (
+            "running_tasks",
+            "running_dags",
+            "jobs",
+            "streams",
+            "hosts",
+            "machines",
+            "machine_classes",
+            "images",
+        ):
             assert list(getattr(operator, name)()) != []
         (job, *_) = operator.jobs()
         assert job == operator.job(job.job)

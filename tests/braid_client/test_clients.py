@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from braid_client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.jobs import ImageForm, PlacementPlanForm
+from braid_client.answers.machines import MachineClassForm
 from braid_client.answers.pipelines import ReplanForm
 from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationState
 from braid_client.answers.sources import (
@@ -53,6 +54,7 @@ from tests.braid_client.samples import (
     KEY_ANSWER,
     LOGIN,
     MACHINE,
+    MACHINE_CLASS,
     MODULE,
     MODULE_DETAIL,
     MOVE,
@@ -253,6 +255,15 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("undrain_machine", ("north/1",), "DELETE", "/v1/machines/north%2F1/drain", None, MACHINE),
     ("forget_machine", ("north",), "DELETE", "/v1/machines/north", None, MACHINE),
     (
+        "put_machine_class",
+        ("large", MachineClassForm(cores=8, price=2.4)),
+        "PUT",
+        "/v1/machine-classes/large",
+        {"cores": 8, "price": 2.4},
+        MACHINE_CLASS,
+    ),
+    ("remove_machine_class", ("large",), "DELETE", "/v1/machine-classes/large", None, MACHINE_CLASS),
+    (
         "put_image",
         ("gpu-large", ImageForm(tags=frozenset({"gpu"}), cores=8.0)),
         "PUT",
@@ -289,6 +300,7 @@ LISTS = {
     "streams": ("/v1/streams", STREAM),
     "hosts": ("/v1/hosts", HOST),
     "machines": ("/v1/machines", MACHINE),
+    "machine_classes": ("/v1/machine-classes", MACHINE_CLASS),
     "images": ("/v1/images", IMAGE),
     "operations": ("/v1/operations", OPERATION),
     "audit": ("/v1/audit", AUDIT),

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from braid_client.answers.jobs import ImageForm
+from braid_client.answers.machines import MachineClassForm, SupplyKind
 from manager.machines.admission import Admission
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured, StreamMeasured
 from merge import JobId
@@ -178,6 +179,19 @@ def test_images_are_listed_with_their_hosts(console_service: ConsoleService, pag
     images = page.get_by_role("region", name="2 images")
     expect(images.get_by_role("row", name="cuda")).to_contain_text("north")
     expect(page.get_by_text("Host south: its image 'nothing' is not registered")).to_be_visible()
+
+
+def test_classes_of_machines_are_listed(console_service: ConsoleService, page_for: PageFor) -> None:
+    """With price, what was measured or declared, and how their machines are started."""
+    form = MachineClassForm(
+        cores=2, price=0.25, tags=frozenset({"spare"}), most=3, supply=SupplyKind.COMMAND, command="rent"
+    )
+    console_service.service.machine_classes.put(OPERATOR, "small", form)
+    page = page_for(console_service.keys["operator"], "#/jobs")
+    small = page.get_by_role("region", name="Classes: 1").get_by_role("row", name="small")
+    for shown in ("0.25", "60 s (declared)", "spare", "3", "rent"):
+        expect(small).to_contain_text(shown)
+    console_service.service.machine_classes.remove(OPERATOR, "small")
 
 
 HOSTILE_ZONE = "<img src=x onerror=alert(1)>"

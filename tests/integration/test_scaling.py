@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from braid_client.answers.machines import MachineClassForm, SupplyKind
 from braid_client.answers.overview import OperationKind
+from manager.machines.supplies import COMMAND_FOLDER
 from tests.documentation.pages import ROOT, Page
 from tests.integration.clusters import SPARK, cluster_in
 from tests.integration.machines import Counted, ManyMachines
@@ -21,7 +23,6 @@ SCALING = {
     "BRAID_PLACEMENT": "launch",
     "BRAID_PACE": "0.2",
     "BRAID_AUTOSCALE": "on",
-    "BRAID_ADDED_MACHINES": "1",
     # It rests for five times as long.
     "BRAID_SETTLED_AFTER": "2",
 }
@@ -32,12 +33,19 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
     with ManyMachines(tmp_path, replicas=0, copies=False, settings=SCALING) as served:
         served.until(served.ready, "the service to be ready")
         with served.admit("ann") as ann, served.client() as operator:
+            operator.put_machine_class("dear", MachineClassForm(cores=1, price=0.3))
+            operator.put_machine_class("cheap", MachineClassForm(cores=1, price=0.1, tags=frozenset({"spare"})))
             wave = [Counted(served, ann, f"street-{number}") for number in range(4)]
             # On a busy computer jobs get little of it, and have to fall behind first.
             served.until(lambda: "added-1" in served.orders, "another machine", bound=400.0)
             served.until(lambda: "added-1" in {host.name for host in operator.hosts() if host.alive}, "its host")
             record = json.loads((served.root / "added" / "added-1.json").read_text())
             added = psutil.Process(record["pid"])
+            (machine,) = (each for each in operator.machines() if each.name == "added-1")
+            assert (1.0, ("spare",)) == (machine.cores, machine.tags)
+            assert [("cheap", ("added-1",)), ("dear", ())] == [
+                (each.name, each.machines) for each in operator.machine_classes()
+            ]
             late = Counted(served, ann, "canal")
             assert "added-1" == late.host
             for each in wave:
@@ -51,30 +59,34 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
             assert not runs(added)
             late.goes_on(20)
             late.check()
+            (cheap, _) = operator.machine_classes()
+            assert (True, ()) == (cheap.measured, cheap.machines)
             noted = {each.kind: each.note for each in operator.operations() if each.subject == "added-1"}
-    assert "of 1 cores, 70% or more, for 2 s" in noted[OperationKind.ADD_MACHINE]
+    assert "of 1 cores, 70% or more, for 2 s; class cheap, at 0.1 an hour" in noted[OperationKind.ADD_MACHINE]
     assert "no more than 40% of the 1 that are left without added-1" in noted[OperationKind.REMOVE_MACHINE]
     assert OperationKind.FORGET_MACHINE in noted
 
 
-def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_hook(tmp_path: Path) -> None:
+def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_command(tmp_path: Path) -> None:
     """The host has its cores while it is there; what runs goes on once it is gone, and counts every event once."""
     with cluster_in(tmp_path / "cluster", workers=1) as cluster:
-        hook = _documented_hook(tmp_path, cluster.url)
         settings = {
             **SCALING,
             "BRAID_MASTER": cluster.url,
             # A batch takes 180 ms of CPU on a cluster, so five jobs take most of the only core, and one a fifth.
             "BRAID_PACE": "1",
-            "BRAID_SCALE_HOOK": str(hook),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_MEMORY": "1g",
         }
         served = ManyMachines(tmp_path, replicas=0, copies=False, settings=settings)
+        _documented_command(tmp_path, served.root / COMMAND_FOLDER, cluster.url)
         with served:
             served.until(served.ready, "the service to be ready")
             with served.admit("ann") as ann, served.client() as operator:
+                operator.put_machine_class(
+                    "worker", MachineClassForm(supply=SupplyKind.COMMAND, command="spark-worker", price=0.1)
+                )
                 wave = [Counted(served, ann, f"street-{number}") for number in range(5)]
                 worker = psutil.Process(
                     int(served.until(lambda: _written(tmp_path / "added-1.pid"), "a worker", bound=400.0))
@@ -97,9 +109,9 @@ def test_a_wave_of_load_adds_a_worker_of_spark_by_the_documented_hook(tmp_path: 
                 wave[0].check()
 
 
-def _documented_hook(folder: Path, master: str) -> Path:
-    """The script of the page on adaptation, for a cluster here."""
-    page = Page(ROOT / "docs" / "adaptation.md")
+def _documented_command(folder: Path, commands: Path, master: str) -> None:
+    """Put the script of the page on machines where commands lie, for a cluster here."""
+    page = Page(ROOT / "docs" / "machines.md")
     (script,) = (each.text for each in page.examples if "deploy.worker.Worker" in each.text)
     here = {
         "/run/braid": str(folder),
@@ -111,10 +123,9 @@ def _documented_hook(folder: Path, master: str) -> Path:
     for there, its in here.items():
         assert there in script
         script = script.replace(there, its)
-    hook = folder / "hook"
-    hook.write_text(script)
-    hook.chmod(0o755)
-    return hook
+    commands.mkdir(parents=True)
+    (commands / "spark-worker").write_text(script)
+    (commands / "spark-worker").chmod(0o755)
 
 
 def _written(path: Path) -> str:

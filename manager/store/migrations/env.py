@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from manager.store.tables import Leadership
+from manager.store.machine_tables import MachineRow
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Leadership.metadata,
+    target_metadata=MachineRow.metadata,
     render_as_batch=True,
     compare_type=True,
 )

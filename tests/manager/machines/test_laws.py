@@ -22,7 +22,8 @@ from manager.observations.reports import MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import DatabaseAway, StateNotReady
 from manager.store.database import Store, sqlite_url
-from manager.store.tables import CarriageRow, Leadership
+from manager.store.machine_tables import CarriageRow
+from manager.store.tables import Leadership
 from ring.fleet import Carriage, CarriageTurn, MachineSeen
 from tests.manager.machines.carriages import committed_of
 from tests.manager.managers import Manager

@@ -1,27 +1,25 @@
-"""The scaler: what is decided and committed, the operator's hook, and the processes of added machines."""
+"""The scaler: what is decided and committed, by classes of machines."""
 
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
+from braid_client.answers.machines import MachineClassForm, SupplyKind
 from braid_client.answers.overview import OperationKind
-from bridge.transport.address import Address
-from manager.machines.scaler import HostProcesses, ScaleHook, Scaler, SupplyFailed
+from manager.machines.rentals import SuppliedClass
+from manager.machines.scaler import Scaler
+from manager.machines.supplies import SupplyFailed
 from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.observations.sight import JobSight, Sight
 from manager.settings import Autoscale
 from manager.use_case import Paging
 from ring.fleet import MachineSeen
 from ring.tokens import Ring
-from tests.integration.serving import runs
 from tests.manager.machines.carriages import commit, turn
 from tests.manager.managers import OPERATOR, Manager, leading
-from tests.manager.process.test_keeper import until
 
 HOLD = 60.0
 
@@ -32,18 +30,21 @@ class Supply:
 
     calls: list[tuple[str, str]] = field(default_factory=list)
     failure: str = ""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """The class of each machine."""
 
-    def start(self, machine: str, why: str) -> None:
-        self._call("start", machine, why)
+    def start(self, machine: str, kind: SuppliedClass, why: str) -> None:
+        self._call("start", machine, kind, why)
 
-    def stop(self, machine: str, why: str) -> None:
-        self._call("stop", machine, why)
+    def stop(self, machine: str, kind: SuppliedClass, why: str) -> None:
+        self._call("stop", machine, kind, why)
 
     def end(self) -> None:
         """Nothing depends on it."""
 
-    def _call(self, act: str, machine: str, why: str) -> None:
+    def _call(self, act: str, machine: str, kind: SuppliedClass, why: str) -> None:
         assert why
+        self.kinds[machine] = kind.name
         self.calls.append((act, machine))
         if self.failure:
             raise SupplyFailed(self.failure)
@@ -57,7 +58,7 @@ class Supply:
 class Scaling:
     """A scaler over a machine of two cores that carries a host with one job."""
 
-    def __init__(self, manager: Manager, autoscale: Autoscale = Autoscale.ON, most: int = 1) -> None:
+    def __init__(self, manager: Manager, autoscale: Autoscale = Autoscale.ON, **classes: Any) -> None:
         self.manager = manager
         self.carriages = manager.tools.carriages
         self.supply = Supply()
@@ -66,8 +67,14 @@ class Scaling:
         self.machines: set[str] = set()
         self.complete = True
         self.scaler = Scaler(
-            manager.tools, self._sight, self.supply, autoscale=autoscale, most=most, clock=lambda: self.now
+            manager.tools,
+            self._sight,
+            {SupplyKind.PROCESS: self.supply},
+            autoscale=autoscale,
+            clock=lambda: self.now,
         )
+        for name, figures in (classes or {"small": {"price": 0.1}}).items():
+            manager.service.machine_classes.put(OPERATOR, name, MachineClassForm(**figures))
         self.machines.add("local")
         if not self.carriages.fleet().carriages:
             self.come("local")
@@ -126,10 +133,10 @@ def test_a_wave_adds_a_machine_that_is_emptied_stopped_and_forgotten(manager: Ma
     scaling.hand_over("added-1", "local")
     scaling.run(10, cores=0.5)
     assert [("stop", "added-1")] == scaling.supply.taken()
-    assert {"added-1"} == scaling.carriages.fleet().added.keys()
+    assert {"added-1"} == scaling.carriages.fleet().rentals.keys()
     scaling.machines.discard("added-1")
     scaling.run(30, cores=0.5)
-    assert not scaling.carriages.fleet().added
+    assert not scaling.carriages.fleet().rentals
     assert {"local"} == scaling.carriages.fleet().tokens.keys()
     assert [
         OperationKind.ADD_MACHINE,
@@ -137,7 +144,7 @@ def test_a_wave_adds_a_machine_that_is_emptied_stopped_and_forgotten(manager: Ma
         OperationKind.TAKE_OVER,
         OperationKind.FORGET_MACHINE,
     ] == [kind for kind, _, _ in scaling.journal()]
-    assert "jobs take 1.90 of 2 cores, 70% or more, for 60 s" == scaling.journal()[0][2]
+    assert "jobs take 1.90 of 2 cores, 70% or more, for 60 s; class small, at 0.1 an hour" == scaling.journal()[0][2]
 
 
 def test_a_worker_that_never_reports_is_removed_without_a_drain(manager: Manager) -> None:
@@ -158,7 +165,7 @@ def test_previews_are_said_once_and_change_nothing(manager: Manager) -> None:
     scaling.run(40 * HOLD, cores=1.9)
     assert [OperationKind.WOULD_ADD_MACHINE] * 2 == [kind for kind, _, _ in scaling.journal()]
     assert [] == scaling.supply.taken()
-    assert not scaling.carriages.fleet().added
+    assert not scaling.carriages.fleet().rentals
 
 
 def test_off_decides_nothing_and_keeps_what_was_added(manager: Manager) -> None:
@@ -197,116 +204,44 @@ def test_nothing_is_done_before_everything_has_come(manager: Manager) -> None:
     assert [] == scaling.supply.calls
 
 
-def command(folder: Path, *lines: str) -> str:
-    """A command that does these lines of shell."""
-    path = folder / "scale hook.sh"
-    path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
-    path.chmod(stat.S_IRWXU)
-    return f"'{path}' here"
+def test_the_cheapest_class_for_its_power_is_taken_first(manager: Manager) -> None:
+    """Of each there are no more than there may be; a class that always has machines keeps them."""
+    scaling = Scaling(
+        manager,
+        small={"price": 0.2, "most": 2},
+        large={"cores": 4, "price": 0.4},
+        steady={"price": 9.0, "least": 1},
+    )
+    scaling.run(10, cores=0.1)
+    assert {"added-1": "steady"} == scaling.supply.kinds
+    scaling.come("added-1")
+    scaling.run(40 * HOLD, cores=8.0)
+    assert {"added-1": "steady", "added-2": "large", "added-3": "small", "added-4": "small"} == scaling.supply.kinds
+    (first, *_) = scaling.journal()
+    assert "there are always 1 machines of class steady, or more; class steady, at 9 an hour" == first[2]
+    scaling.run(40 * HOLD, cores=0.0)
+    assert {"added-1"} == scaling.carriages.fleet().rentals.keys() - scaling.carriages.fleet().draining
 
 
-def test_it_is_called_once_for_each_change(tmp_path: Path) -> None:
-    """With its own words first; what was done is not done again by the same manager."""
-    said = tmp_path / "said"
-    hook = ScaleHook(command(tmp_path, f"echo \"$1 $2 $3 $4\" >> '{said}'"))
-    for _ in range(2):
-        hook.start("added-1", "jobs need more")
-    for _ in range(2):
-        hook.stop("added-1", "jobs need fewer")
-    hook.start("added-1", "again")
-    hook.end()
-    assert [
-        "here add added-1 jobs need more",
-        "here remove added-1 jobs need fewer",
-        "here add added-1 again",
-    ] == said.read_text().splitlines()
+def test_without_a_class_nothing_is_added(manager: Manager) -> None:
+    """However much there is to do."""
+    scaling = Scaling(manager)
+    manager.service.machine_classes.remove(OPERATOR, "small")
+    scaling.run(40 * HOLD, cores=1.9)
+    assert [] == scaling.journal()
 
 
-def test_what_it_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
-    """A process that it began may keep its output open."""
-    pid = tmp_path / "pid"
-    hook = ScaleHook(command(tmp_path, f"sleep 600 & echo $! > '{pid}'"))
-    hook.start("added-1", "why")
-    ScaleHook(f"sh -c 'kill {pid.read_text().strip()}'").stop("added-1", "why")
-
-
-def test_failures_say_what_to_do(tmp_path: Path) -> None:
-    """An exit code with what it said, one that takes too long, and one that is not there; then it is tried again."""
-    ready = tmp_path / "ready"
-    hook = ScaleHook(command(tmp_path, f"test -e '{ready}' || {{ echo no quota left; exit 3; }}"))
-    with pytest.raises(SupplyFailed, match=r"ended with 3 on add added-1: no quota left"):
-        hook.start("added-1", "why")
-    ready.touch()
-    hook.start("added-1", "why")
-    with pytest.raises(SupplyFailed, match=r"took more than 0\.1 s to add added-1 and was killed"):
-        ScaleHook(command(tmp_path, "exec sleep 600"), patience=0.1).start("added-1", "why")
-    with pytest.raises(SupplyFailed, match="cannot be run"):
-        ScaleHook(str(tmp_path / "nowhere")).start("added-1", "why")
-
-
-# Nothing listens there: a host waits until a broker does.
-NOWHERE = Address.parse("mqtt://braid:secret@127.0.0.1:9")
-
-
-def processes(root: Path, broker: Address = NOWHERE) -> HostProcesses:
-    return HostProcesses(root, lambda: broker, master="local[1]", tags=("gpu",))
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[HostProcesses]:
-    made = processes(tmp_path)
-    yield made
-    made.end()
-
-
-def found(name: str) -> set[psutil.Process]:
-    """The commands that run a host of this name below this process."""
-    below = psutil.Process().children(recursive=True)
-    return {each for each in below if runs(each) and {"host", name} <= set(each.cmdline())}
-
-
-@pytest.mark.full
-@pytest.mark.spark
-def test_a_machine_is_one_process_whichever_manager_looks(made: HostProcesses, tmp_path: Path) -> None:
-    """It is started once; the next manager goes on with it; arguments do not show the broker's password."""
-    made.start("added-1", "why")
-    (process,) = found("added-1")
-    log = tmp_path / "added" / "added-1.log"
-    until(lambda: "host added-1 runs over" in log.read_text(), f"a host: {log.read_text()}")
-    made.start("added-1", "why")
-    following = processes(tmp_path)
-    following.start("added-1", "why")
-    assert {process} == found("added-1")
-    assert not any("secret" in word for word in process.cmdline())
-    assert {"--tag=gpu", "local[1]"} <= set(process.cmdline())
-    following.stop("added-1", "why")
-    following.stop("added-1", "why")
-    assert set() == found("added-1")
-
-
-@pytest.mark.full
-@pytest.mark.spark
-def test_one_that_was_ordered_otherwise_is_replaced(made: HostProcesses, tmp_path: Path) -> None:
-    """A broker that moved has another address."""
-    made.start("added-1", "why")
-    (process,) = found("added-1")
-    elsewhere = processes(tmp_path, Address.parse("mqtt://braid:secret@127.0.0.1:7"))
-    elsewhere.start("added-1", "why")
-    (other,) = found("added-1")
-    assert process != other
-    elsewhere.end()
-    assert set() == found("added-1")
-
-
-@pytest.mark.full
-@pytest.mark.spark
-def test_one_that_ended_by_itself_is_a_failure_first(made: HostProcesses) -> None:
-    """It is said with where to look; the next attempt starts it again."""
-    made.start("added-1", "why")
-    (process,) = found("added-1")
-    process.kill()
-    until(lambda: not runs(process), "its end")
-    with pytest.raises(SupplyFailed, match=r"ended with -9; see .*added-1\.log"):
-        made.start("added-1", "why")
-    made.start("added-1", "why")
-    assert 1 == len(found("added-1"))
+def test_a_machine_that_has_come_says_how_long_its_class_takes(manager: Manager) -> None:
+    """By the mean of those that came; the class keeps what it was given until then."""
+    scaling = Scaling(manager, small={"start_seconds": 600.0})
+    assert 600.0 == scaling.carriages.fleet().classes["small"].start_seconds
+    scaling.run(7 * HOLD, cores=1.9)
+    assert scaling.carriages.fleet().rentals["added-1"].ready is None
+    scaling.come("added-1")
+    scaling.run(10, cores=1.9)
+    fleet = scaling.carriages.fleet()
+    rental = fleet.rentals["added-1"]
+    assert rental.ready is not None
+    assert pytest.approx(rental.ready - rental.since) == fleet.classes["small"].start_seconds
+    (answer,) = manager.service.machine_classes.page(OPERATOR, Paging()).items
+    assert (True, ("added-1",)) == (answer.measured, answer.machines)

@@ -9,6 +9,7 @@ from typing import Any
 
 import kairos
 import pytest
+from pydantic import ValidationError
 
 from braid_client.answers.jobs import (
     CarriedHostAnswer,
@@ -17,6 +18,7 @@ from braid_client.answers.jobs import (
     PlacementPddlAnswer,
     PlacementPlanForm,
 )
+from braid_client.answers.machines import MachineClassForm
 from braid_client.answers.overview import OperationKind
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.problem import Conflict, Forbidden, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
@@ -241,6 +243,50 @@ def test_machines_are_listed_in_pages(with_copies: Manager) -> None:
 GPU = ImageForm(tags=frozenset({"gpu"}), cores=8.0, start=90.0, price=2.4, most=4)
 _ENGINE_SECONDS = 10
 NEEDY = "s:source > a:map[gpu] > k:sink"
+
+
+def test_classes_of_machines_are_set_changed_and_removed(manager: Manager) -> None:
+    """What its machines are stays while there is one, its price does not; the journal has who did it."""
+    classes = manager.service.machine_classes
+    small = classes.put(OPERATOR, "small", MachineClassForm(cores=2, price=0.1, tags=frozenset({"b", "a"})))
+    assert (("a", "b"), None, 60.0, False) == (small.tags, small.speed, small.start_seconds, small.measured)
+    manager.tools.carriages.add("added-1", manager.tools.carriages.fleet().classes["small"], "a test says so")
+    with pytest.raises(Conflict, match="there are machines of class small: added-1; leave cores as it was"):
+        classes.put(OPERATOR, "small", MachineClassForm(cores=4, tags=frozenset({"a", "b"})))
+    with pytest.raises(Conflict, match="set its `most` to 0"):
+        classes.remove(OPERATOR, "small")
+    dearer = classes.put(OPERATOR, "small", MachineClassForm(cores=2, price=0.3, tags=frozenset({"a", "b"})))
+    assert (0.3, ("added-1",)) == (dearer.price, dearer.machines)
+    fleet = manager.tools.carriages.fleet()
+    assert (0.3, 0.1) == (fleet.classes["small"].price, fleet.rentals["added-1"].machine_class.price)
+    manager.service.machines.leave("added-1", who="a test")
+    assert {} == manager.tools.carriages.fleet().rentals
+    assert 0.3 == classes.remove(OPERATOR, "small").price
+    with pytest.raises(NotFound):
+        classes.remove(OPERATOR, "small")
+    kinds = [each.kind for each in manager.service.operations.page(OPERATOR, Paging()).items]
+    assert [OperationKind.REMOVE_MACHINE_CLASS, OperationKind.FORGET_MACHINE] == kinds[:2]
+    assert 2 == kinds.count(OperationKind.PUT_MACHINE_CLASS)
+
+
+def test_classes_of_machines_are_for_operators_and_fit(with_copies: Manager) -> None:
+    """Tenants neither see nor set them; an image must be there, and machines with copies are no processes here."""
+    classes = with_copies.service.machine_classes
+    with pytest.raises(Forbidden):
+        classes.page(ANN, Paging())
+    with pytest.raises(Forbidden):
+        classes.put(ANN, "small", MachineClassForm())
+    with pytest.raises(Forbidden):
+        classes.remove(ANN, "small")
+    with pytest.raises(InvalidRequest) as raised:
+        classes.put(OPERATOR, "small", MachineClassForm(image="nothing"))
+    assert ["unknown-image"] == [each.code for each in raised.value.errors]
+    with pytest.raises(InvalidRequest) as raised:
+        classes.put(OPERATOR, "small", MachineClassForm())
+    assert ["no-copies"] == [each.code for each in raised.value.errors]
+    for wrong in ({"least": 2}, {"supply": "command"}, {"command": "../sh", "supply": "command"}):
+        with pytest.raises(ValidationError):
+            MachineClassForm(**wrong)
 
 
 def hosts_of(manager: Manager) -> dict[str, str]:

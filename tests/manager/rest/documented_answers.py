@@ -110,7 +110,7 @@ def _operators(path: str) -> Route:
     return Route(
         well=_ask("operator", path),
         own={"forbidden": _ask("ann", path)},
-        waits=path not in {"/v1/hosts", "/v1/images"},
+        waits=path not in {"/v1/hosts", "/v1/images", "/v1/machine-classes"},
     )
 
 
@@ -584,6 +584,24 @@ ROUTES: dict[str, Route] = {
             "conflict": _ask("operator", "/v1/machines/north"),
             "forbidden": _ask("ann", "/v1/machines/south"),
             "not-found": _ask("operator", "/v1/machines/nowhere"),
+        },
+        waits=True,
+    ),
+    "machine_classes": _operators("/v1/machine-classes"),
+    "put_machine_class": Route(
+        well=_ask("operator", "/v1/machine-classes/small", {"cores": 2, "price": 0.1}),
+        own={
+            "conflict": _ask("operator", "/v1/machine-classes/rented", {"cores": 2}),
+            "forbidden": _ask("ann", "/v1/machine-classes/small", {"cores": 2}),
+        },
+        waits=True,
+    ),
+    "remove_machine_class": Route(
+        well=_ask("operator", "/v1/machine-classes/large"),
+        own={
+            "conflict": _ask("operator", "/v1/machine-classes/rented"),
+            "forbidden": _ask("ann", "/v1/machine-classes/large"),
+            "not-found": _ask("operator", "/v1/machine-classes/nothing"),
         },
         waits=True,
     ),

@@ -45,6 +45,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm
 from braid_client.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
@@ -85,7 +86,7 @@ from manager.documents.canonical import documents_in
 from manager.documents.revisions import Tags
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
-from manager.machines.use_cases import Images, Machines
+from manager.machines.use_cases import Images, MachineClasses, Machines
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
@@ -155,6 +156,7 @@ class FakeService:
             images=_FakeImages(self),
             placements=_FakePlacements(self),
             port_events=_FakePortEvents(self),
+            machine_classes=_FakeMachineClasses(self),
             machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
             modules=Modules(_NO_TOOLS),
@@ -590,6 +592,25 @@ class _FakeMachines(Machines):
     def forget(self, caller: Caller, machine: str) -> MachineAnswer:
         self.drain(caller, machine)
         return example(MachineAnswer, "forget_machine")
+
+
+class _FakeMachineClasses(MachineClasses):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(self, caller: Caller, paging: Paging) -> Page[MachineClassAnswer]:
+        _operators_only(caller)
+        return _paged((example(MachineClassAnswer),), paging)
+
+    def put(self, caller: Caller, name: str, form: MachineClassForm) -> MachineClassAnswer:
+        _operators_only(caller)
+        return MachineClassAnswer(name=name, **form.model_dump() | {"tags": tuple(sorted(form.tags))})
+
+    def remove(self, caller: Caller, name: str) -> MachineClassAnswer:
+        _operators_only(caller)
+        if name != example(MachineClassAnswer).name:
+            raise NotFound("class of machines", name)
+        return example(MachineClassAnswer)
 
 
 class _FakeImages(Images):

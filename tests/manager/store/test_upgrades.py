@@ -109,3 +109,23 @@ def test_the_command_says_what_to_do_next(braid: Braid, tmp_path: Path, monkeypa
     assert (0, True) == (done.exit_code, done.stdout.endswith("revision 0027; start the release that made them\n"))
     again = braid("downgrade", FIRST_RELEASE)
     assert (1, 1, True) == (again.exit_code, again.stderr.count("\n"), "is none of the older ones" in again.stderr)
+
+
+def test_machines_that_were_added_are_rentals_of_a_class_that_nobody_set(empty_url: str) -> None:
+    """They are added ones again after a downgrade."""
+    with opened(empty_url) as store:
+        migrate(engine_of(store), alembic.command.downgrade, "0033")
+        with store.write() as session:
+            session.execute(text("INSERT INTO machine (name, draining, added) VALUES ('added-1', false, 7.0)"))
+            session.execute(text("INSERT INTO machine (name, draining) VALUES ('north', false)"))
+        migrate(engine_of(store), alembic.command.upgrade, "head")
+        with store.read() as session:
+            assert [(1, "added-1", "added", 7.0, None)] == [
+                tuple(row)
+                for row in session.execute(text("SELECT number, machine, machine_class, ordered, ended FROM rental"))
+            ]
+        migrate(engine_of(store), alembic.command.downgrade, "0033")
+        with store.read() as session:
+            assert [("added-1", 7.0), ("north", None)] == [
+                tuple(row) for row in session.execute(text("SELECT name, added FROM machine ORDER BY name"))
+            ]

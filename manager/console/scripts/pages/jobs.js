@@ -7,6 +7,7 @@ import { every } from "../live-updates.js";
 import { figuresOf, perSecond } from "../graph/figures.js";
 import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
+import { classSection } from "./jobs/classes.js";
 import { imageSection } from "./jobs/images.js";
 import { machineSection } from "./jobs/machines.js";
 
@@ -24,7 +25,10 @@ export async function show(main, { signal, say }) {
   const [trouble, jobs, hosts] = [element("div", {}), element("div", {}), element("div", {})];
   const machines = machineSection({ signal, say });
   const images = imageSection({ signal });
-  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts, images.node, machines.node);
+  const classes = classSection({ signal });
+  const sections = [images, machines, classes];
+  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts,
+    sections.map((section) => section.node));
 
   async function look() {
     const [allJobs, allHosts] = await Promise.all([
@@ -39,8 +43,9 @@ export async function show(main, { signal, say }) {
     refresh(jobs, jobTable(allJobs, histories));
     allHosts.forEach(noteCpu);
     refresh(hosts, hostTable(allHosts, busy));
-    await images.look();
-    await machines.look();
+    for (const section of sections) {
+      await section.look();
+    }
   }
 
   /** Sample the cores that a host uses: its CPU time between samples, over the time between them. */

@@ -20,7 +20,8 @@ export const KINDS = [
   "put wheel", "remove wheel", "take over host", "hand over host", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
   "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
-  "put image", "remove image", "make webhook", "rotate webhook", "revoke webhook", "try", "look at task",
+  "put machine class", "remove machine class", "put image", "remove image",
+  "make webhook", "rotate webhook", "revoke webhook", "try", "look at task",
 ];
 const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure", "replan", "adapt", "set policy", "choose"];
 
