@@ -250,6 +250,12 @@ class Outlook:
     coming_rates: tuple[Rates, ...]
     """What is predicted for the coming intervals, the next first."""
     coming_speeds: tuple[Speeds, ...]
+    shared: bool = False
+    """Whether all tasks share all cores, as where a batch runs one after the other; else a core works for one alone."""
+    lasting: frozenset[int] = frozenset()
+    """The numbers of machines that cost nothing here and stay: others own them."""
+    avoided: frozenset[str] = frozenset()
+    """The classes of which a machine did not come a while ago; others are ordered, where there are others."""
 
     @property
     def rates(self) -> Rates:

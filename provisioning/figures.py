@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
+from typing import Self
 
 LARGEST = 1e12
 """What no figure exceeds, so that sums and products of them stay numbers."""
@@ -61,6 +62,9 @@ def refuse(what: str, wrong: Iterable[str]) -> None:
 
 
 HOUR = 3600.0
+_WAITS = 4.0
+"""How many times the start of a machine may take what it should."""
+_LEAST_WAIT = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +130,19 @@ class Rental:
         """All its cores, as reference cores."""
         return self.machine_class.power if self.speed is None else self.machine_class.cores * self.speed
 
+    def expected_at(self, now: float) -> float:
+        """The moment from which it is reckoned with: one that is late may take as long again."""
+        late = now - self.ready_at if self.ready is None else 0.0
+        return self.ready_at if late <= 0 else now + late
+
+    def is_late(self, now: float) -> bool:
+        """Whether it should work by now, and was not seen to."""
+        return self.ready is None and now > self.ready_at
+
+    def is_given_up(self, now: float) -> bool:
+        """Whether it is so late that it is not waited for any longer."""
+        return self.ready is None and now - self.since > max(_LEAST_WAIT, _WAITS * self.machine_class.start_seconds)
+
     def cost(self, until: float) -> float:
         """What it costs if it ends then: each started hour."""
         return started_hours(until - self.since) * self.machine_class.price
@@ -173,6 +190,13 @@ class TaskFigures:
     """What a machine must offer to run it."""
     tenants: int = 1
     """How many dataflows use it: it runs once for all of them, and its value counts for each."""
+    weight: float = 1.0
+    """How much its value counts beside that of other tasks."""
+
+    @property
+    def importance(self) -> float:
+        """How much its value counts for all who use it."""
+        return self.tenants * self.weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +230,7 @@ class DataflowFigures:
             if not task.alternates:
                 raise ValueError(f"{task.name} needs an alternate; give it one")
             refuse(f"{task.name} cannot be", wrong_figure("tenants", task.tenants, least=1))
+            refuse(f"{task.name} cannot be", wrong_figure("weight", task.weight, least=SMALLEST))
             number[task.name] = at
             parents.append(tuple(number[name] for name in task.inputs))
             for parent in parents[-1]:
@@ -241,7 +266,7 @@ class DataflowFigures:
         return self._mean([min(one.value for one in self.tasks[at].alternates) for at in self.dynamic])
 
     def _mean(self, values: list[float]) -> float:
-        weights = [self.tasks[at].tenants for at in self.dynamic]
+        weights = [self.tasks[at].importance for at in self.dynamic]
         total = sum(weights)
         return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total if total else 1.0
 
@@ -367,6 +392,19 @@ class ProfitGoal:
             raise ValueError("a goal needs 0 < omega <= 1, a tolerance below omega, and some hours")
         if not 0 <= self.least_cost < self.best_cost:
             raise ValueError("the best alternates must be worth more money than the worst ones")
+
+    @classmethod
+    def of_worth(cls, dataflow: DataflowFigures, worth: float, *, omega: float, tolerance: float) -> Self:
+        """The goal if the best alternates are worth so much money an hour, and others less by their value."""
+        best, least = dataflow.most_gamma(), dataflow.least_gamma()
+        cost = max(worth, SMALLEST)
+        return cls(
+            omega=omega,
+            tolerance=tolerance,
+            hours=1.0,
+            best_cost=cost * best,
+            least_cost=cost * least if least < best else 0.0,
+        )
 
     def sigma(self, dataflow: DataflowFigures) -> float:
         """What a unit of money is worth in value; without a choice, as if all value were worth the best cost."""

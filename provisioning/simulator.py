@@ -5,6 +5,8 @@ interval an algorithm adapts, and events flow through queues, so none is lost. R
 sinks of what arrived in the interval, at most 1; `omega_of_all` counts the backlog to what should have left, as the
 thesis does.
 
+Where tasks share all cores, events wait at the sources, and each batch takes its part of them through all tasks.
+
 The traces of machines are synthetic, as parts of their rated speed, and like what was published of EC2: neighbours move
 a machine between a few levels for an hour or so, and around each level it walks at random.
 
@@ -19,7 +21,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from provisioning.deployment import Adaptation, Deployment, Outlook, Rates, Speeds
-from provisioning.figures import DataflowFigures, MachineClass, ProfitGoal, Rental, ideal_rates, mean_share
+from provisioning.figures import (
+    Active,
+    DataflowFigures,
+    MachineClass,
+    ProfitGoal,
+    Rental,
+    ideal_rates,
+    mean_share,
+    needs,
+)
 
 Series = tuple[float, ...]
 
@@ -114,6 +125,23 @@ class Oracle:
 
 
 _WINDOW = 4
+_REMEMBERED = 3600.0
+"""Seconds for which a class is avoided of which a machine did not come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFault:
+    """What is wrong with a machine."""
+
+    late: float = 0.0
+    """Seconds that it takes longer to start; infinity if it never comes."""
+    speed: float = 1.0
+    """The part of its rated speed that it does."""
+    dies_after: float = math.inf
+    """Seconds from its order to its end."""
+
+
+_SOUND = MachineFault()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +157,12 @@ class World:
     """The seed of how machines vary; None if they are as rated."""
     oracle: Oracle = field(default_factory=Oracle)
     interval: float = 300.0
+    shared: bool = False
+    """Whether all tasks share all cores."""
+    lasting: frozenset[int] = frozenset()
+    """The numbers of first machines that stay in any case."""
+    faults: Mapping[int, MachineFault] = field(default_factory=dict)
+    """By the number of the rental."""
 
     @property
     def steps(self) -> int:
@@ -141,10 +175,18 @@ class World:
 
     def trace(self, rental: Rental) -> Series:
         """The speed of a core of a machine, for each interval."""
-        rated = rental.machine_class.speed
+        rated = rental.machine_class.speed * self.fault(rental).speed
         if self.machines is None:
             return (rated,) * self.steps
         return tuple(rated * part for part in performance(self.machines, rental.number, self.steps))
+
+    def fault(self, rental: Rental) -> MachineFault:
+        """What is wrong with a machine."""
+        return self.faults.get(rental.number, _SOUND)
+
+    def works_from(self, rental: Rental) -> float:
+        """The moment from which it really works."""
+        return rental.since + rental.machine_class.start_seconds + self.fault(rental).late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +199,7 @@ class SimulatedInterval:
     cores: int
     price: float
     """What the rented machines cost by the hour."""
+    deployment: Deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +251,7 @@ def simulate(world: World, deployment: Deployment, adaptation: Adaptation) -> Si
     state = _State(world, deployment)
     for step in range(world.steps):
         if step:
+            state.look(step)
             state.change(adaptation(state.outlook(step)), step)
         state.run(step)
     return state.result()
@@ -215,15 +259,33 @@ def simulate(world: World, deployment: Deployment, adaptation: Adaptation) -> Si
 
 class _State:
     def __init__(self, world: World, deployment: Deployment) -> None:
-        self._world, self._deployment = world, deployment
+        self._world = world
         # The first machines have been started before.
-        self._traces = {one.number: world.trace(one) for one in deployment.rentals}
+        first = tuple(replace(one, ready=one.since) for one in deployment.rentals)
+        self._deployment = replace(deployment, rentals=first)
+        self._traces = {one.number: world.trace(one) for one in first}
         self._first = frozenset(self._traces)
+        self._missed: dict[str, float] = {}
+        """When a machine of a class was given up."""
         tasks = len(world.dataflow.tasks)
         self._queues, self._arrived, self._done = [0.0] * tasks, [0.0] * tasks, [0.0] * tasks
         self._intervals: list[SimulatedInterval] = []
         self._ended = 0.0
         self._omega = 1.0
+
+    def look(self, step: int) -> None:
+        """See which machines work by now, and which have died."""
+        now, world = step * self._world.interval, self._world
+        alive = [one for one in self._deployment.rentals if now < one.since + world.fault(one).dies_after]
+        for one in self._deployment.rentals:
+            if one not in alive:
+                self._ended += one.cost(one.since + world.fault(one).dies_after)
+                del self._traces[one.number]
+        seen = (
+            replace(one, ready=works) if one.ready is None and (works := world.works_from(one)) <= now else one
+            for one in alive
+        )
+        self._deployment = replace(self._deployment, rentals=tuple(seen))
 
     def outlook(self, step: int) -> Outlook:
         """What can be known before an interval."""
@@ -231,9 +293,13 @@ class _State:
         oracle = world.oracle
         rates = {name: oracle.predicted(name, series, step) for name, series in world.rates.items()}
         unbiased = replace(oracle, bias=0.0)
-        speeds = {
-            number: unbiased.predicted(f"machine {number}", trace, step) for number, trace in self._traces.items()
+        # Nobody knows how fast a machine is that has not come.
+        awaited = {one.number: one.machine_class.speed for one in self._deployment.rentals if one.ready is None}
+        traces = {
+            number: (awaited[number],) * world.steps if world.shared and number in awaited else trace
+            for number, trace in self._traces.items()
         }
+        speeds = {number: unbiased.predicted(f"machine {number}", trace, step) for number, trace in traces.items()}
         return Outlook(
             dataflow=world.dataflow,
             goal=world.goal,
@@ -245,11 +311,14 @@ class _State:
             omega=self._omega,
             mean_omega=sum(one.omega for one in self._intervals) / len(self._intervals),
             past_rates=tuple(world.rates_at(at) for at in seen),
-            past_speeds=tuple({number: trace[at] for number, trace in self._traces.items()} for at in seen),
+            past_speeds=tuple({number: trace[at] for number, trace in traces.items()} for at in seen),
             coming_rates=tuple({name: coming[at] for name, coming in rates.items()} for at in range(oracle.horizon)),
             coming_speeds=tuple(
                 {number: coming[at] for number, coming in speeds.items()} for at in range(oracle.horizon)
             ),
+            shared=world.shared,
+            lasting=world.lasting,
+            avoided=frozenset(name for name, at in self._missed.items() if step * world.interval - at < _REMEMBERED),
         )
 
     def change(self, deployment: Deployment, step: int) -> None:
@@ -259,6 +328,8 @@ class _State:
         for one in self._deployment.rentals:
             if one.number not in kept:
                 self._ended += one.cost(now)
+                if one.is_given_up(now):
+                    self._missed[one.machine_class.name] = now
                 del self._traces[one.number]
         for one in deployment.rentals:
             if one.number not in self._traces:
@@ -268,7 +339,9 @@ class _State:
     def run(self, step: int) -> None:
         dataflow, active, seconds = self._world.dataflow, self._deployment.active, self._world.interval
         rates = self._world.rates_at(step)
-        capacity = self._deployment.capacity(dataflow, self._working_speeds(step))
+        speeds = self._working_speeds(step)
+        capacity = self._deployment.capacity(dataflow, speeds)
+        share = self._shared_part(active, rates, speeds) if self._world.shared else 1.0
         given = [0.0] * len(dataflow.tasks)
         done = [0.0] * len(dataflow.tasks)
         backlog = {task.name: self._queues[at] / seconds for at, task in enumerate(dataflow.tasks)}
@@ -276,7 +349,9 @@ class _State:
             alternate = dataflow.alternate(at, active)
             arrived = rates.get(task.name, 0.0) * seconds + sum(given[parent] for parent in dataflow.parents[at])
             there = self._queues[at] + arrived
-            fits = capacity[at] * seconds / alternate.cost if alternate.cost else there
+            fits = there * (1.0 if dataflow.parents[at] else share)
+            if not self._world.shared:
+                fits = capacity[at] * seconds / alternate.cost if alternate.cost else there
             done[at] = min(there, fits)
             given[at] = done[at] * alternate.selectivity
             self._queues[at] = there - done[at]
@@ -292,6 +367,7 @@ class _State:
                 gamma=dataflow.gamma(active),
                 cores=sum(sum(tasks.values()) for tasks in self._deployment.cores.values()),
                 price=self._deployment.price(),
+                deployment=self._deployment,
             )
         )
 
@@ -313,6 +389,16 @@ class _State:
         begin, seconds = step * self._world.interval, self._world.interval
         speeds = {}
         for one in self._deployment.rentals:
-            late = 0.0 if one.number in self._first else max(0.0, min(seconds, one.ready_at - begin))
-            speeds[one.number] = self._traces[one.number][step] * (seconds - late) / seconds
+            works = self._world.works_from(one)
+            late = 0.0 if one.number in self._first else max(0.0, min(seconds, works - begin))
+            left = max(late, min(seconds, one.since + self._world.fault(one).dies_after - begin))
+            speeds[one.number] = self._traces[one.number][step] * (left - late) / seconds
         return speeds
+
+    def _shared_part(self, active: Active, rates: Rates, speeds: Speeds) -> float:
+        """The part of what waits and arrives that all machines work off in an interval."""
+        seconds, tasks = self._world.interval, self._world.dataflow.tasks
+        there = {task.name: rates.get(task.name, 0.0) + self._queues[at] / seconds for at, task in enumerate(tasks)}
+        need = sum(needs(self._world.dataflow, active, there))
+        power = sum(speeds[one.number] * one.machine_class.cores for one in self._deployment.rentals)
+        return min(1.0, power / need) if need > 0 else 1.0

@@ -78,7 +78,7 @@ def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iter
 
     def loss(at: int) -> float:
         one, other = (dataflow.tasks[at].alternates[choice[at]] for choice in (better, cheaper))
-        return dataflow.tasks[at].tenants * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
+        return dataflow.tasks[at].importance * (one.value - other.value) / max(one.cost - other.cost, 1e-9)
 
     changed = sorted((at for at, choice in enumerate(better) if choice != cheaper[at]), key=loss)
     for part in range(1, _PARTS):
@@ -91,14 +91,14 @@ def _between(dataflow: DataflowFigures, better: Active, cheaper: Active) -> Iter
 def _at_price(dataflow: DataflowFigures, rates: Rates, before: Active, price: float) -> Active:
     """The best alternate of each task at a price of a core, with the rates that the choices before led to."""
     taken = ideal_rates(dataflow, before, rates)
-    weight = 1.0 / max(1, sum(dataflow.tasks[at].tenants for at in dataflow.dynamic))
+    weight = 1.0 / (sum(dataflow.tasks[at].importance for at in dataflow.dynamic) or 1.0)
 
     def best(at: int, under: float) -> int:
         task = dataflow.tasks[at]
         if len(task.alternates) == 1:
             return 0
         worth = [
-            one.value * task.tenants * weight - price * taken[at] * (one.cost + one.selectivity * under)
+            one.value * task.importance * weight - price * taken[at] * (one.cost + one.selectivity * under)
             for one in task.alternates
         ]
         return max(range(len(worth)), key=worth.__getitem__)
@@ -186,8 +186,8 @@ def plan(  # noqa: PLR0913  all that a plan considers, by name
         ]
         for rates in forecast
     ]
-    changes = [[switch_cost * _changed(dataflow, one, other) for other in options] for one in options]
-    first = [switch_cost * _changed(dataflow, running, active) if running else 0.0 for active in options]
+    changes = [[switch_cost * changed_share(dataflow, one, other) for other in options] for one in options]
+    first = [switch_cost * changed_share(dataflow, running, active) if running else 0.0 for active in options]
     # The best score of each mix at an interval, and the mix before it.
     scores = [_score(step, omega, cores) - first[at] for at, step in enumerate(steps[0])]
     before: list[list[int]] = []
@@ -216,5 +216,6 @@ def _score(step: HorizonStep, omega: float, cores: float) -> float:
     return step.gamma - _SHORT * short - _LOAD * step.cores / max(cores, 1e-9)
 
 
-def _changed(dataflow: DataflowFigures, one: Active, other: Active) -> float:
+def changed_share(dataflow: DataflowFigures, one: Active, other: Active) -> float:
+    """The part of the tasks with a choice that are switched."""
     return sum(one[at] != other[at] for at in dataflow.dynamic) / max(1, len(dataflow.dynamic))

@@ -236,7 +236,7 @@ def settled(dataflow: DataflowFigures, before: Active, rates: Rates, menu: CoreM
     """
     taken = ideal_rates(dataflow, before, rates)
     worth = goal.sigma(dataflow) * goal.hours
-    weight = 1.0 / max(1, sum(dataflow.tasks[at].tenants for at in dataflow.dynamic))
+    weight = 1.0 / (sum(dataflow.tasks[at].importance for at in dataflow.dynamic) or 1.0)
 
     def best(at: int, under: float) -> int:
         task = dataflow.tasks[at]
@@ -246,7 +246,7 @@ def settled(dataflow: DataflowFigures, before: Active, rates: Rates, menu: CoreM
         for one in task.alternates:
             price = menu.cover(task.tags, taken[at] * one.cost * goal.omega)[0]
             caused = taken[at] * one.selectivity * goal.omega * under
-            profits.append(one.value * task.tenants * weight - worth * (price + caused))
+            profits.append(one.value * task.importance * weight - worth * (price + caused))
         return max(range(len(profits)), key=profits.__getitem__)
 
     return chosen_upwards(dataflow, best, menu.power_price)[0]
@@ -344,7 +344,7 @@ class _Packing:
                 task, enough = self._dataflow.tasks[at], self._capacity[at] + _ROUNDING
                 now = task.alternates[self.active[at]].value
                 better = [
-                    (task.tenants * (one.value - now), at, other)
+                    (task.importance * (one.value - now), at, other)
                     for other, one in enumerate(task.alternates)
                     if one.value > now
                     and self._ideal[at] * one.cost * self._omega <= enough
