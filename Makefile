@@ -7,10 +7,10 @@ READY := $(VENV)/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help classes demo test test-all explore bare check release chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate evidence evidence-full evidence-work schema client docs console templates screenshots docs-rest docs-tasks helm manifests lock clean
+.PHONY: help classes demo test test-all explore bare check release chaos bench bench-merge bench-engine bench-receiving bench-streams bench-manager bench-tasks bench-defragment bench-reconfigure bench-shards bench-hosts bench-neighbours bench-placement bench-adapt bench-adapt-live bench-console bench-peers slow mutate paper-000 paper-001 paper-002 paper-003 paper-004 schema client docs console templates screenshots docs-rest docs-tasks helm manifests lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 # The lock has every package, so nothing is to be resolved. uv takes less than half of pip's CPU for it. Of pip's settings
 # it learns the index alone; where that is not enough, pip does it. All cores compile faster than either does.
@@ -115,14 +115,14 @@ bench-console: $(READY)  ## measure frames of the running graph in chromium
 bench-peers: classes  ## measure the same dataflows on Braid, Node-RED, plain PySpark and PyFlink; an hour or more, QUICK=1 three minutes
 	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick)
 
-evidence: $(READY)  ## replay the paper's workloads in less than an hour, and write docs/evidence
-	$(BIN)/python -m workloads.evidence
-
-evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted
-	$(BIN)/python -m workloads.evidence --full
-
-evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/heavy-tasks; takes less than an hour
-	$(BIN)/python -m workloads.evidence --work
+# Interrupted, the same call goes on where it was.
+paper-000:  ## measure what the paper on planned pipelines did, and write its page into docs/evidence; FULL=1 measures all of it
+paper-001:  ## likewise of the paper on groups of operators
+paper-002:  ## likewise of the paper on reconfigurations
+paper-003:  ## likewise of the thesis on dataflows that adapt
+paper-004:  ## likewise of the paper on shared tasks; less than an hour, with FULL=1 three to four hours
+paper-000 paper-001 paper-002 paper-003 paper-004: classes
+	$(BIN)/python -m benchmarks.papers $(@:paper-%=%) $(if $(FULL),--full)
 
 mutate: $(READY)  ## mutation testing of a sample of dags/ and merge/; takes about half an hour of one core, and MODULES="dags.schema merge.jobs" less
 	$(BIN)/python -m tests.mutation $(MODULES)

@@ -61,13 +61,13 @@ def test_names_and_paths_are_found_in_the_pages() -> None:
 
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
 COMMANDS = set(getattr(typer.main.get_command(app), "commands"))  # noqa: B009 - the type of a group is not stable
 
 
 def named(shown: Page, program: str) -> set[str]:
     """What the page calls the program with."""
-    return {word for line in shown.commands for word in re.findall(rf"\b{program} ([a-z][a-z-]*)\b", line)}
+    return {word for line in shown.commands for word in re.findall(rf"\b{program} ([a-z][a-z0-9-]*)\b", line)}
 
 
 @PAGES

@@ -33,7 +33,7 @@ from workloads.workload import WrongWorkload, load_workload
 _NAMES = ("opmw", "riotbench")
 ALSO_COUNTED = ("opmw-join",)
 """Counted as well, but not replayed live: OPMW whose steps work once for each complete set of inputs."""
-FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/heavy-tasks")
+FIRST, SECOND = Path("docs/evidence/light-tasks"), Path("docs/evidence/heavy-tasks")
 _CALIBRATED = "calibrated.json"
 """The file with the measured cost of an event, in the folder of the second part; a resumed run reads it."""
 _LIGHT = (
@@ -82,8 +82,8 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Evid
     return EvidencePart(
         title="Evidence",
         about=_LIGHT
-        + _other(into, "heavy-tasks/README.md", "The second part is about expensive tasks.")
-        + _other(into, "peers.svg", "A picture has fifty dataflows beside Node-RED, PyFlink and PySpark."),
+        + _other(into, "../heavy-tasks/README.md", "The second part is about expensive tasks.")
+        + _other(into, "../peers.svg", "A picture has fifty dataflows beside Node-RED, PyFlink and PySpark."),
         workloads=workloads,
         traces=traces(workloads),
         sessions=sessions(names, full=full, quick=quick),
@@ -105,7 +105,7 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> E
     return EvidencePart(
         title="Evidence on work",
         about=_HEAVY.format(iterations=UNIFORM_ITERATIONS, seconds=1_000 * seconds)
-        + _other(into, "../README.md", "The first part is about jobs with little to do."),
+        + _other(into, "../light-tasks/README.md", "The first part is about jobs with little to do."),
         workloads=workloads,
         traces=drawn,
         sessions=sessions_of_work(tempos, quick=quick),

@@ -371,6 +371,12 @@ def write_drawing(draw: Callable[[], Drawing], name: str, folder: Path) -> str:
         return _svg(drawing, clear=True)
 
 
+def svg_of(draw: Callable[[], Drawing]) -> str:
+    """A drawing as the text of its SVG file."""
+    with mpl.rc_context(dict(_SETTINGS)):
+        return _svg(draw(), clear=False)
+
+
 def within_page(svg: str, name: str, alt: str) -> Html:
     """An SVG file as an element of a page, with unique ids, the page's colours and an alternative text."""
     start = svg.index("<svg")
