@@ -219,14 +219,15 @@ class Reconciler:
                     self._drains.drained(dataflow)
             case Turn(transition=transition, event=event, why=why):
                 self._turns[transition.kind, event] += 1
-                log.info("the %s %d: %s%s", transition.kind, transition.id, event, f", because {why}" if why else "")
                 if isinstance(transition, Reconfiguration) and event is TransitionEvent.BEGUN:
                     self._reconfiguration_delays = self._reconfiguration_delays.plus(time.time() - transition.begun)
                 changes = self._reconfigurations if isinstance(transition, Reconfiguration) else self._moves
-                seen: Attributes = {"braid.transition": transition.id, "braid.event": event, "braid.reason": why}
+                seen: Attributes = {"braid.transition": transition.id, "braid.event": event}
                 phase = f"{transition.kind} {transition.phase}"
                 try:
                     with span(phase, seen, parent=transition.trace, began=transition.since):
+                        because = f", because {why}" if why else ""
+                        log.info("the %s %d: %s%s", transition.kind, transition.id, event, because)
                         if changes is not None:
                             changes.take(step)
                 except (Conflict, StateNotReady) as error:

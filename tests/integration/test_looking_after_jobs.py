@@ -9,9 +9,11 @@ import pytest
 from braid_client.answers.dataflows import DataflowState, SubmitAnswer
 from engine.trial import try_out
 from merge import Instance
+from tests.bridge.otlp import SentSpan, spans_of, tracing
 from tests.integration.hosting import counted, numbers
 from tests.integration.moving import Scattered, Within, scatter
 from tests.integration.serving import counting, passing, street
+from tests.tasks.receivers import Receiving, receiving
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 
@@ -23,9 +25,18 @@ Where they have less than a third of one their job is slow for another reason, a
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Within]:
+def collector() -> Iterator[Receiving]:
+    """Who gets the traces of the service."""
+    with receiving() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, collector: Receiving) -> Iterator[Within]:
     """A service that scatters; one for all tests."""
-    with Within(tmp_path_factory.mktemp("looking after"), pace=0.3, placement="launch") as made:
+    folder, place = tmp_path_factory.mktemp("looking after"), f"http://127.0.0.1:{collector.port}"
+    traced = tracing(OTEL_EXPORTER_OTLP_ENDPOINT=place, OTEL_BSP_SCHEDULE_DELAY="200")
+    with traced, Within(folder, pace=0.3, placement="launch") as made:
         yield made
 
 
@@ -76,8 +87,8 @@ def test_an_output_beyond_a_bridge_is_as_late_as_its_raw_events_are_old(served: 
         served.until(lambda: [] == list(operator.jobs()), "no job")
 
 
-def test_what_a_new_job_refuses_goes_back(served: Within, town: Scattered) -> None:
-    """When its plan cannot be written, the old jobs go on from the cut, and the journal says why."""
+def test_what_a_new_job_refuses_goes_back(served: Within, town: Scattered, collector: Receiving) -> None:
+    """When its plan cannot be written, the old jobs go on from the cut; the journal says why, and a trace how long."""
     scatter(town)
     before = {job.job for job in town.operator.jobs()}
     with served.committer.looking() as state:
@@ -91,6 +102,26 @@ def test_what_a_new_job_refuses_goes_back(served: Within, town: Scattered) -> No
     assert f"went back: job {opened} refused: " in note
     assert "00000002" in note
     town.check()
+
+    def traced() -> list[SentSpan]:
+        """The trace of the move, once its last phase and the refusal of its host are there."""
+        asked = next((span.trace for span in spans_of(collector) if span.name == "POST /v1/defragmentations"), "none")
+        spans = spans_of(collector, asked)
+        last = {("move returning", ""), ("take up plan", "IsADirectoryError")}
+        return spans if last <= {(span.name, span.error) for span in spans} else []
+
+    spans = served.until(traced, "the trace of the move")
+    (commit,) = (span.id for span in spans if span.name == "commit")
+    phases = sorted((span for span in spans if span.name.startswith("move ")), key=lambda span: span.began)
+    assert {commit} == {phase.parent for phase in phases}
+    assert [
+        ("move preparing", "ready"),
+        ("move cutting", "passed"),
+        ("move taking", "hindered"),
+        ("move returning", "begun"),
+    ] == [(phase.name, phase.attributes["braid.event"]) for phase in phases]
+    # Messages of errors may quote a tenant.
+    assert "00000002" not in f"{spans}"
 
 
 def test_scattered_jobs_are_consolidated_without_being_asked_for(served: Within, town: Scattered) -> None:
