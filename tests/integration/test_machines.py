@@ -1,19 +1,31 @@
 """Machines that are lost, held up and emptied while dataflows run, on the real parts: nothing is lost or doubled."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from braid_client.answers.overview import OperationKind
+from tests.bridge.otlp import spans_of
 from tests.integration.machines import Counted, ManyMachines, counted_on
+from tests.tasks.receivers import Receiving, receiving
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
 
 
-def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path) -> None:
+@pytest.fixture
+def collector() -> Iterator[Receiving]:
+    """Who gets the traces of the service."""
+    with receiving() as made:
+        yield made
+
+
+def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path, collector: Receiving) -> None:
     """Its disk is gone too, and every event counts once; a new machine, once admitted, takes over from the next."""
-    served = ManyMachines(tmp_path, replicas=1, settings={"BRAID_ADMISSION": "operator"})
+    settings = {"BRAID_ADMISSION": "operator", "BRAID_TRACES": f"http://127.0.0.1:{collector.port}"}
+    served = ManyMachines(tmp_path, replicas=1, settings=settings)
     with counted_on(served, "ash", "elm") as flow:
         other = served.other_than(flow.host)
         served.machines[flow.host].kill(with_disk=True)
@@ -25,6 +37,15 @@ def test_a_lost_machine_s_host_goes_on_from_its_copy(tmp_path: Path) -> None:
         served.machines[other].kill(with_disk=True)
         served.until_carried(flow.host, "oak")
         flow.check()
+        ways = {(flow.host, other), (other, "oak")}
+
+        def traced() -> set[tuple[Any, Any]]:
+            """From which machine to which the host went, by the traces of take-overs."""
+            spans = (span for span in spans_of(collector) if span.name == "take over host")
+            seen = (span.attributes for span in spans)
+            return {(at["braid.machine.before"], at["braid.machine"]) for at in seen if at["braid.host"] == flow.host}
+
+        served.until(lambda: ways <= traced(), "the traces of both take-overs")
 
 
 @pytest.mark.slow
