@@ -39,9 +39,55 @@ class KindsAnswer(Answer):
     outputs: int
 
 
-class OverviewAnswer(Answer):
-    """Counts of dataflows, tasks and jobs: all for an operator, its own for a tenant."""
+class Urgency(StrEnum):
+    """How bad something is that needs attention."""
 
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class ConcernKind(StrEnum):
+    """What something is about that needs attention."""
+
+    HOST = "host"
+    JOB = "job"
+    MACHINE = "machine"
+    DATAFLOW = "dataflow"
+    SOURCE = "source"
+    DEAD_LETTERS = "dead letters"
+    QUOTA = "quota"
+
+
+MOST_CONCERNS = 100
+"""Concerns that an overview has."""
+
+
+class ConcernAnswer(Answer):
+    """Something that needs attention."""
+
+    urgency: Urgency
+    kind: ConcernKind
+    subject: str = ""
+    """The host, job, machine, dataflow, source or tenant; of dead letters, a dataflow; empty if it is about several."""
+    what: str
+    """A sentence, to be continued by `at` and `reason` if they are there."""
+    at: datetime | None = None
+    reason: str = ""
+    remedy: str
+    """What to do, as a command where there is one."""
+    limit: str = ""
+    """The limit that is nearly used, in the names of quotas."""
+
+
+class OverviewAnswer(Answer):
+    """Whether all is well, and counts of dataflows, tasks and jobs: all for an operator, its own for a tenant."""
+
+    well: bool = True
+    """Whether nothing is wrong. There may be warnings."""
+    attention: tuple[ConcernAnswer, ...] = ()
+    """What needs attention, the worst first, as far as it is listed."""
+    concerns: int = 0
+    """The number of all that needs attention."""
     dataflows: dict[DataflowState, int]
     """The number of dataflows in each state, without removed ones."""
     tasks_submitted: int

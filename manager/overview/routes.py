@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["overview"])
 
 @router.get("/overview", **documented(StateNotReady))
 def overview(service: TheService, caller: TheCaller) -> OverviewAnswer:
-    """Count dataflows, tasks and jobs. A tenant sees only its own."""
+    """Say whether all is well, and count dataflows, tasks and jobs. A tenant sees only its own."""
     return service.overview.counts(caller)
 
 

@@ -14,6 +14,7 @@ from braid_client.answers.base import Page
 from braid_client.answers.dataflows import DataflowState
 from braid_client.answers.overview import (
     AUDIT_ONLY,
+    MOST_CONCERNS,
     JobsOverview,
     KindsAnswer,
     OperationAnswer,
@@ -21,6 +22,7 @@ from braid_client.answers.overview import (
     OverviewAnswer,
     TaskTypeAnswer,
     TroubledJobAnswer,
+    Urgency,
 )
 from braid_client.answers.savings import WholeAnswer
 from bridge.transport.subscriptions import passed_over
@@ -29,9 +31,12 @@ from engine.job.lifecycle import JobState
 from engine.tasks import family_of
 from manager.dataflows.use_cases import Dataflows
 from manager.kernel.dataflow_life import CommittedDataflowLookup, find
+from manager.machines.admission import why_it_waits
 from manager.machines.carriages import HostStanding, standings
 from manager.observations.figures import figures_of
-from manager.observations.reports import JobSeen
+from manager.observations.reports import JobSeen, received_of
+from manager.outputs.dead_letters import DeadLetters
+from manager.overview.attention import ConcernSources, concerns
 from manager.overview.metrics import (
     MOST_DATAFLOW_SAMPLES,
     CommittedSnapshot,
@@ -48,19 +53,22 @@ from manager.savings import ledger
 from manager.savings.ledger import MINUTE, AmountScale, whole_answer
 from manager.series.resolutions import read_newest
 from manager.store.tables import DataflowRow, OperationRow, TenantRow
+from manager.tenants.use_cases import Administration
 from manager.use_case import Base, Caller, Paging, Tools, by_name, paged
 from merge import counted
 
 MOST_TROUBLED = 20
 """Jobs in trouble that are named."""
+MOST_TENANTS = 10_000
+"""Tenants whose quotas are looked at."""
 _WELL = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.STOPPED})
 
 
 class Overview(Base):
-    """Counts for the first page of the console."""
+    """Whether all is well, and what there is, for the first page of the console and `braid status`."""
 
     def counts(self, caller: Caller) -> OverviewAnswer:
-        """The counts: of all tenants for an operator, of its own for a tenant."""
+        """The counts and what needs attention: of all tenants for an operator, of its own for a tenant."""
         with self._committer.looking() as state:
             dataflows = state.running.dataflows.values()
             own = [dataflow for dataflow in dataflows if caller.tenant in {None, dataflow.tenant}]
@@ -77,13 +85,45 @@ class Overview(Base):
         else:
             states = self._states([dataflow.id for dataflow in own], seen)
         submitted = counted(types[instance] for instance in uses.elements())
+        overview = _jobs(jobs, seen, bridges) if caller.is_operator else None
+        attention = concerns(self._concern_sources(caller, overview, states.get(DataflowState.DEGRADED, 0)))
         return OverviewAnswer(
+            well=all(concern.urgency is not Urgency.ERROR for concern in attention),
+            attention=attention[:MOST_CONCERNS],
+            concerns=len(attention),
             dataflows=states,
             tasks_submitted=sum(len(dataflow.task_ids) for dataflow in own),
             tasks_running=len(uses),
             submitted_by_kind=KindsAnswer.model_validate(submitted, from_attributes=True),
             running_by_kind=KindsAnswer.model_validate(counted(types.values()), from_attributes=True),
-            jobs=_jobs(jobs, seen, bridges) if caller.is_operator else None,
+            jobs=overview,
+        )
+
+    def _concern_sources(self, caller: Caller, jobs: JobsOverview | None, degraded: int) -> ConcernSources:
+        most, hosts, machines = Paging(limit=MOST_CONCERNS), self._seeing.hosts(), {}
+        with self._committer.looking() as state:
+            own = (
+                (name, source) for name, source in state.sources.items() if caller.tenant in {None, source.source.owner}
+            )
+            streams = {name: source.supplied.stream for name, source in own}
+        if jobs is not None:
+            fleet = self._tools.carriages.fleet()
+            waiting = self._tools.admission.waiting(self._seeing.machines(), fleet)
+            machines = {name: why_it_waits(name, fleet) for name in sorted(waiting)}
+        listed = Dataflows(self._tools).page(caller, most, state=DataflowState.DEGRADED).items if degraded else ()
+        received = ((name, received_of(stream, hosts)) for name, stream in sorted(streams.items()))
+        return ConcernSources(
+            now=time.time(),
+            is_operator=caller.is_operator,
+            away=[host.host for host in hosts if not host.alive] if jobs is not None else (),
+            troubled=jobs.troubled if jobs is not None else (),
+            in_trouble=jobs.in_trouble if jobs is not None else 0,
+            waiting=machines,
+            degraded=listed,
+            all_degraded=degraded,
+            received={name: reception for name, reception in received if reception is not None},
+            dead=DeadLetters(self._tools).groups(caller, most).items,
+            tenants=Administration(self._tools).tenants(caller, Paging(limit=MOST_TENANTS)).items,
         )
 
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:

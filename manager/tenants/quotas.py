@@ -1,16 +1,16 @@
 """Quotas of tenants: checked within the transaction of a change, and what is used of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Float, Integer, Row, String, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Float, Integer, Row, Select, String, bindparam, func, or_, select
 from sqlmodel import Session, col
 
 from braid_client.answers.dataflows import Start
 from braid_client.answers.overview import OperationKind
-from braid_client.answers.tenants import Quota, QuotaUse
+from braid_client.answers.tenants import Quota
 from manager.problem import NotFound, QuotaExceeded
 from manager.store.tables import DataflowRow, KeyRow, ModuleRow, OperationRow, SourceRow, TenantRow, WheelRow, table_of
 
@@ -23,30 +23,45 @@ _TENANT, _DATAFLOW, _OPERATION, _KEY, _MODULE, _SOURCE, _WHEEL = (
     table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow, KeyRow, ModuleRow, SourceRow, WheelRow)
 )
 _ASKED_TENANT = bindparam("tenant", type_=String())
-_RUNS = (_DATAFLOW.tenant == _ASKED_TENANT, _DATAFLOW.removed.is_(None))
-_SUBMITTED = (_OPERATION.who == _ASKED_TENANT, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since"))
 _TASKS, _STREAMS = (func.coalesce(func.sum(summed), 0) for summed in (_DATAFLOW.tasks, _DATAFLOW.streams))
-_COUNTS = {
-    "dataflows": select(func.count()).where(*_RUNS),
-    "tasks": select(_TASKS).where(*_RUNS),
-    "streams": select(_STREAMS).where(*_RUNS),
-    "submits_per_minute": select(func.count()).where(*_SUBMITTED),
-    "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == _ASKED_TENANT),
-    "sources": select(func.count()).where(_SOURCE.owner == _ASKED_TENANT),
-    "modules": select(func.count()).where(_MODULE.owner == _ASKED_TENANT),
-    "keys": select(func.count()).where(
-        _KEY.tenant == _ASKED_TENANT,
-        _KEY.revoked.is_(None),
-        or_(_KEY.expires.is_(None), _KEY.expires > bindparam("now", type_=Float())),
-    ),
-    "from_earliest": select(func.count()).where(*_RUNS, _DATAFLOW.start == Start.EARLIEST.value),
-}
-_USE = select(*(count.scalar_subquery().label(name) for name, count in _COUNTS.items()))
+
+
+def _runs(tenant: ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
+    return _DATAFLOW.tenant == tenant, _DATAFLOW.removed.is_(None)
+
+
+def _submitted(tenant: ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
+    return _OPERATION.who == tenant, _OPERATION.kind.in_(COUNTED), _OPERATION.at > bindparam("since")
+
+
+def _counts(tenant: ColumnElement[str]) -> dict[str, Select[Any]]:
+    """The counts of what a tenant uses, by the names of a quota."""
+    now = bindparam("now", type_=Float())
+    valid = (_KEY.revoked.is_(None), or_(_KEY.expires.is_(None), _KEY.expires > now))
+    return {
+        "dataflows": select(func.count()).where(*_runs(tenant)),
+        "tasks": select(_TASKS).where(*_runs(tenant)),
+        "streams": select(_STREAMS).where(*_runs(tenant)),
+        "submits_per_minute": select(func.count()).where(*_submitted(tenant)),
+        "wheel_bytes": select(func.coalesce(func.sum(_WHEEL.bytes), 0)).where(_WHEEL.owner == tenant),
+        "sources": select(func.count()).where(_SOURCE.owner == tenant),
+        "modules": select(func.count()).where(_MODULE.owner == tenant),
+        "keys": select(func.count()).where(_KEY.tenant == tenant, *valid),
+        "from_earliest": select(func.count()).where(*_runs(tenant), _DATAFLOW.start == Start.EARLIEST.value),
+    }
+
+
+_COUNTS_OF_EACH = _counts(_TENANT.name)
+_USES = select(
+    _TENANT.name, *(count.correlate(table_of(TenantRow)).scalar_subquery() for count in _COUNTS_OF_EACH.values())
+).where(_TENANT.name.in_(bindparam("tenants", expanding=True)))
+"""What each of some tenants uses; one statement, since an operator looks at all of them again and again."""
+_FROM_EARLIEST = _counts(_ASKED_TENANT)["from_earliest"]
 _QUOTA = select(*(_TENANT[name] for name in Quota.model_fields)).where(_TENANT.name == _ASKED_TENANT)
-_USED = select(func.count(), _TASKS, _STREAMS).where(*_RUNS)
+_USED = select(func.count(), _TASKS, _STREAMS).where(*_runs(_ASKED_TENANT))
 _RECENT = (
     select(_OPERATION.at)
-    .where(*_SUBMITTED)
+    .where(*_submitted(_ASKED_TENANT))
     .order_by(_OPERATION.at.desc())
     .offset(bindparam("later", type_=Integer))
     .limit(1)
@@ -95,7 +110,7 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int, str
 def check_from_earliest(session: Session, tenant: str, dataflows: int = 1) -> None:
     """Refuse so many more dataflows that begin at the earliest events where a tenant may not have them."""
     quota = _quota(session, tenant).from_earliest
-    has = session.scalar(_COUNTS["from_earliest"], {"tenant": tenant}) or 0
+    has = session.scalar(_FROM_EARLIEST, {"tenant": tenant}) or 0
     if has + dataflows > quota:
         raise QuotaExceeded(
             f"tenant {tenant!r} has {has} dataflows that began at the earliest events, and may have {quota}; "
@@ -156,8 +171,10 @@ def _quota(session: Session, tenant: str) -> Row[Any]:
     return quota
 
 
-def quota_use(session: Session, tenant: str, now: datetime, *, secrets: int, state_mb: int | None) -> QuotaUse:
-    """What a tenant uses; its secrets and states are not in the database."""
-    asked = {"tenant": tenant, "now": now.timestamp(), "since": now.timestamp() - MINUTE}
-    counts = session.execute(_USE, asked).mappings().one()
-    return QuotaUse(secrets=secrets, state_mb=state_mb, **{name: int(count) for name, count in counts.items()})
+def quota_counts(session: Session, tenants: Iterable[str], now: datetime) -> dict[str, dict[str, int]]:
+    """What tenants use of each limit; their secrets and states are not in the database."""
+    asked = {"tenants": tuple(tenants), "now": now.timestamp(), "since": now.timestamp() - MINUTE}
+    return {
+        tenant: dict(zip(_COUNTS_OF_EACH, map(int, counts), strict=True))
+        for tenant, *counts in session.execute(_USES, asked)
+    }

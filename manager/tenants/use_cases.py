@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from braid_client.answers.tenants import (
     NewKeyAnswer,
     PublishingForm,
     Quota,
+    QuotaUse,
     Role,
     TenantAnswer,
     TenantForm,
@@ -43,7 +44,7 @@ from manager.provider import Person, Provider, SignIn, is_token
 from manager.store.requester import requester
 from manager.store.tables import CredentialRow, DataflowRow, KeyRow, SessionRow, SourceRow, TenantRow, table_of
 from manager.tenants.broker_access import Grant, OwnedTopic, grant, user_of
-from manager.tenants.quotas import Holding, check_another, quota_use
+from manager.tenants.quotas import Holding, check_another, quota_counts
 from manager.use_case import Base, Caller, Paging, Tools, moment, note, operators_only, paged, tenant_row
 
 _ID_BYTES = 8
@@ -347,7 +348,7 @@ class Administration(Base):
             wanted = wanted.where(col(TenantRow.name) == caller.tenant)
         with self._store.read() as session:
             rows = session.scalars(wanted.limit(paging.limit + 1)).all()
-            answer = partial(self._answer, session, self._state_sizes())
+            answer = self._answering(session, rows)
             return paged(rows, paging.limit, cursor=lambda row: row.name, answer=answer)
 
     def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
@@ -487,16 +488,24 @@ class Administration(Base):
 
     def _tenant(self, name: str) -> TenantAnswer:
         with self._store.read() as session:
-            return self._answer(session, self._state_sizes(), session.get_one(TenantRow, name))
+            row = session.get_one(TenantRow, name)
+            return self._answering(session, (row,))(row)
 
-    def _answer(self, session: Session, states: Mapping[str, int] | None, row: TenantRow) -> TenantAnswer:
+    def _answering(self, session: Session, rows: Iterable[TenantRow]) -> Callable[[TenantRow], TenantAnswer]:
+        """What answers on some tenants."""
+        counts = quota_counts(session, (row.name for row in rows), datetime.now(UTC))
+        return partial(self._answer, counts, self._state_sizes())
+
+    def _answer(
+        self, counts: Mapping[str, Mapping[str, int]], states: Mapping[str, int] | None, row: TenantRow
+    ) -> TenantAnswer:
         until = row.quarantined_until
         state_mb = None if states is None else states.get(row.name, 0) // 1_000_000
         kept = 0 if self._tools.vault is None else len(self._tools.vault.names(row.name))
         return TenantAnswer(
             name=row.name,
             quota=Quota.model_validate(row, from_attributes=True),
-            uses=quota_use(session, row.name, datetime.now(UTC), secrets=kept, state_mb=state_mb),
+            uses=QuotaUse(secrets=kept, state_mb=state_mb, **counts[row.name]),
             created=moment(row.created),
             publishes_code=row.publishes,
             quarantined_until=moment(until) if until is not None and time.time() < until else None,

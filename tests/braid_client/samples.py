@@ -485,7 +485,20 @@ RUNNING_TASK = {
 }
 RUNNING_DAG = {"id": 1, "tasks": 3, "dataflows": 2, "jobs": ["j1"]}
 STREAM = {"instance": 7, "port": "out", "producer": "j1", "consumers": ["j2"]}
+CONCERN = {
+    "urgency": "error",
+    "kind": "job",
+    "subject": "j1",
+    "what": "Job j1 is died",
+    "at": None,
+    "reason": "disk full",
+    "remedy": "braid logs --job j1",
+    "limit": "",
+}
 OVERVIEW = {
+    "well": False,
+    "attention": [CONCERN],
+    "concerns": 1,
     "dataflows": {"running": 3},
     "tasks_submitted": 9,
     "tasks_running": 4,

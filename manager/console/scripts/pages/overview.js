@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, counted, percent, price, seconds } from "../format.js";
-import { attentionOf, sentenceOf } from "./overview/attention.js";
+import { itemOf, sentenceOf } from "./overview/attention.js";
 import { bar } from "./overview/bars.js";
 import { quotas } from "../quotas.js";
 import { savedFigures } from "../saved.js";
@@ -14,8 +14,7 @@ export const title = "Overview";
 const PACE = 5;
 const SCATTERED_PACE = 60;
 const QUOTA_PACE = 30;
-const MOST_WRONG = 20;
-const MOST_SOURCES = 500;
+const MOST_SHOWN = 10;
 const RECENT = 5 * 60 * 1000;
 
 export async function show(main, { session, signal }) {
@@ -23,19 +22,6 @@ export async function show(main, { session, signal }) {
     ["standing", "counts", "reports", "jobs", "scattered", "quotas"].map((name) => [name, element("div")]));
   replace(main, element("h1", {}, title), Object.values(places));
   const isOperator = session.kind === "operator";
-  let tenants = null;
-
-  async function wrong(counts) {
-    tenants ??= await api.pages("/v1/tenants", { signal });
-    const [dataflows, groups, sources, hosts] = await Promise.all([
-      counts.dataflows.degraded > 0
-        ? api.pages("/v1/dataflows", { query: { state: "degraded" }, signal, most: MOST_WRONG }) : [],
-      api.pages("/v1/dead-letters/groups", { signal, most: MOST_WRONG }),
-      api.pages("/v1/sources", { signal, most: MOST_SOURCES }),
-      isOperator ? api.pages("/v1/hosts", { signal }) : [],
-    ]);
-    return attentionOf({ jobs: counts.jobs, hosts, dataflows, groups, sources, tenants }, isOperator);
-  }
 
   async function look() {
     const from = new Date(Date.now() - RECENT).toISOString();
@@ -44,7 +30,7 @@ export async function show(main, { session, signal }) {
       api.get("/v1/reports/savings", { signal }),
       api.get("/v1/reports/savings", { query: { from }, signal }),
     ]);
-    drawn(places.standing, standing(counts, await wrong(counts)));
+    drawn(places.standing, standing(counts, isOperator));
     drawn(places.counts, dataflowCards(counts));
     drawn(places.reports, isOperator ? reported(hour, recent) : ownReport(hour, recent));
     if (counts.jobs) {
@@ -53,8 +39,7 @@ export async function show(main, { session, signal }) {
   }
 
   async function lookAtQuotas() {
-    tenants = await api.pages("/v1/tenants", { signal });
-    drawn(places.quotas, quotas(tenants, isOperator));
+    drawn(places.quotas, quotas(await api.pages("/v1/tenants", { signal }), isOperator));
   }
 
   // The fragmentation takes longest to compute.
@@ -82,17 +67,19 @@ function drawn(place, content) {
 }
 
 /** Whether all is well, what needs attention, and where there is nothing yet what to do next. */
-function standing(counts, attention) {
-  const { level, words } = sentenceOf(counts, attention);
+function standing(counts, isOperator) {
+  const { level, words } = sentenceOf(counts);
+  const items = counts.attention.slice(0, MOST_SHOWN).map((concern) => itemOf(concern, isOperator));
+  const more = counts.concerns - items.length;
   const isEmpty = Object.values(counts.dataflows).every((number) => number === 0);
   return [
     element("p", { class: `standing ${level}` }, words),
-    attention.items.length === 0 ? null : [
+    items.length === 0 ? null : [
       element("h2", {}, "Needs attention"),
-      element("ul", { class: "attention" }, attention.items.map((item) => element("li", {},
+      element("ul", { class: "attention" }, items.map((item) => element("li", {},
         badge(item.level, item.level === "bad" ? "error" : "warning"),
         element("span", { class: "words" }, item.words), element("a", { href: item.href }, "Fix"))),
-      attention.more > 0 ? element("li", { class: "faint" }, `and ${count(attention.more)} more`) : null),
+      more > 0 ? element("li", { class: "faint" }, `and ${count(more)} more`) : null),
     ],
     isEmpty ? element("div", { class: "empty" },
       element("p", {}, "There are no dataflows yet. To begin:"),
