@@ -61,7 +61,7 @@ def _names_for_doctests(request: pytest.FixtureRequest, doctest_namespace: dict[
     # Expressions have a function of this name, too.
     doctest_namespace |= {name: thing for name, thing in passes.items() if name != "read"}
     doctest_namespace |= {"draft": notation.draft, "accepted": notation.accepted}
-    if request.node.nodeid.startswith("engine/implementations/"):
+    if request.node.nodeid.startswith(("engine/implementations/", "engine/code/")):
         # Only then, because it loads most of an engine.
         names = importlib.import_module("tests.documentation.task_library").EXAMPLE_NAMES
         doctest_namespace |= {name: getattr(importlib.import_module(where), name) for name, where in names.items()}

@@ -38,11 +38,26 @@ def _place(name: str) -> Config:
 
 FUNCTIONS = {
     "event": "def entry(event):\n    return {'felt': event['temperature'] + 0.05 * event['humidity']}\n",
+    "keeping": "def entry(event, kept, config):\n"
+    "    felt = event['temperature'] + 0.05 * event['humidity']\n"
+    "    mean = felt if kept is None else kept + (felt - kept) / config['over']\n"
+    "    return {'felt': mean}, mean\n",
     "batch": "import pyarrow as pa\nimport pyarrow.compute as pc\n\n\ndef entry(batch):\n"
     "    felt = pc.add(batch['temperature'], pc.multiply(0.05, batch['humidity']))\n"
     "    return pa.record_batch({'felt': felt})\n",
 }
-"""The same function of an event and of a batch."""
+"""The same function of an event, of one and what is kept, and of a batch."""
+
+
+def _stateful_code(*, vouched: bool) -> Config:
+    needed = {"temperature": "float", "humidity": "float", "id": "string"}
+    return _code("event", vouched=vouched) | {
+        "digest": digest_of(FUNCTIONS["keeping"]),
+        "input": {"in": needed},
+        "module": "felt",
+        "by": ["id"],
+        "config": {"over": 10},
+    }
 
 
 def _code(per: str, *, vouched: bool) -> Config:
@@ -62,7 +77,10 @@ UNNAMED_FIELDS = {"id", "value", "time"}
 KINDS = dict.fromkeys(MEASUREMENTS, "float")
 BY = {"field": "value", "by": ["id", "field"]}
 KNOWN = [f"sensor {at}" for at in range(0, 100, 2)]
-VARIANTS = dict.fromkeys(("code, vouched", "code, per batch", "code, per batch, vouched"), "code")
+VARIANTS = {
+    **dict.fromkeys(("code, vouched", "code, per batch", "code, per batch, vouched"), "code"),
+    "stateful_code, vouched": "stateful_code",
+}
 """Further configs of a type, by what they are called."""
 UNMEASURED = frozenset({"webhook"})
 """Types that do little but wait for others."""
@@ -108,6 +126,8 @@ CONFIGS: Mapping[str, Config] = {
     "self_join": {"by": ["message"], "expected": len(MEASUREMENTS), "observed": list(MEASUREMENTS)},
     "senml_parse": {"field": "senml", "observed": list(MEASUREMENTS), "also": {"source": "string"}},
     "sliding_linear_regression": BY,
+    "stateful_code": _stateful_code(vouched=False),
+    "stateful_code, vouched": _stateful_code(vouched=True),
     "table_insert": {"database": _place("written"), "table": "rows", "fields": ["id", "value"]},
     "table_range_query": {
         "database": _place("readings"),

@@ -15,7 +15,7 @@ Rules for a behaviour:
 
 import importlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -111,13 +111,17 @@ class Implementation(Generic[C]):
     Takes the old and the new config, and a key with its value, as in `Staged.get`. Returns the new value, or None to
     drop the key. Called once for every key of the instance.
     """
+    transform_all: Callable[[C, C, Sequence[tuple[tuple[Any, ...], Any]]], Sequence[Any]] | None = None
+    """Instead of `transform`, for types that adapt all keys together. Takes every key with its value, and returns a
+    value or None for each."""
     continues: Mapping[str, Callable[[Mapping[str, Any], C, tuple[Any, ...], Any], Any]] = field(default_factory=dict)
     """Makes the state from that of each type that the type continues. Pure; as `transform`, but the old config is
     that of the other type, as JSON."""
 
     def __post_init__(self) -> None:
         change = self.type.state_change
-        if self.transform is None and isinstance(change, FieldFates) and change.transforms:
+        can_transform = self.transform is not None or self.transform_all is not None
+        if not can_transform and isinstance(change, FieldFates) and change.transforms:
             raise ValueError(
                 f"task type {self.type.name!r} declares that its state is transformed, but its implementation has no "
                 "transform; give it one, or declare another fate"
@@ -128,6 +132,14 @@ class Implementation(Generic[C]):
                 f"task type {self.type.name!r} and its implementation do not agree whether it continues {odd[0]!r}; "
                 "name it in both"
             )
+
+    def transformed(self, old: C, new: C, kept: Sequence[tuple[tuple[Any, ...], Any]]) -> Sequence[Any]:
+        """What each key's value becomes under the new config; None drops the key."""
+        if self.transform_all is not None:
+            return self.transform_all(old, new, kept)
+        if self.transform is None:
+            raise TypeError(f"the implementation of {self.type.name!r} has no transform; give it one")
+        return [self.transform(old, new, key, value) for key, value in kept]
 
     def behaviour(self, slot: Slot, outside: Outside | None = None) -> Behaviour:
         """The behaviour of a slot. Secrets and places in its config are resolved `outside`."""
@@ -271,12 +283,15 @@ class TakeOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusingBehaviour:
-    """A stateless behaviour of one input and one output port, which says itself which events it cannot take."""
+    """A behaviour of one input and one output port, which says itself which events it cannot take.
 
-    take: Callable[[pa.RecordBatch], TakeOutcome]
+    These leave no trace in its state.
+    """
+
+    take: Callable[[pa.RecordBatch, Staged], TakeOutcome]
     owner: str
     """The tenant who may read its tracebacks; empty for operators."""
 
-    def __call__(self, _port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+    def __call__(self, _port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         """The emission, without what it refuses."""
-        return {"out": self.take(events).emission}
+        return {"out": self.take(events, state).emission}

@@ -74,6 +74,20 @@ class OutputForm(StrictForm):
     """Whether all other fields that enter leave too."""
 
 
+class StateForm(StrictForm):
+    """What code keeps from event to event."""
+
+    by: list[FieldName] = Field(default_factory=list)
+    """The fields of the key; empty for one over the whole stream."""
+    most_keys: Annotated[int, Field(ge=1)] = 10_000
+    most_bytes: Annotated[int, Field(ge=1)] = 1_000_000
+    """The most that it keeps, in each shard."""
+    migrate: Annotated[str, StringConstraints(max_length=100)] = ""
+    """The name of the function that adapts what was kept to another version or config; empty if there is none."""
+    config: dict[str, Any] = Field(default_factory=dict)
+    """What the function gets as its config, where a point does not say otherwise."""
+
+
 class CodeForm(StrictForm):
     """An implementation that is Python source with one entry function."""
 
@@ -89,6 +103,8 @@ class CodeForm(StrictForm):
     input: dict[FieldName, KindName] = Field(default_factory=dict)
     """The fields that it needs."""
     output: OutputForm = Field(default_factory=OutputForm)
+    state: StateForm | None = None
+    """What it keeps; nothing if left out."""
 
 
 class ModuleForm(StrictForm):

@@ -6,6 +6,10 @@ For a function of an event: if a cell ends before its time, the event that it wo
 another cell. After a few such ends, or when the time is over, the rest of the batch is refused too, so that the batch
 goes on.
 
+A function that keeps something gets it from the task's state, and what it keeps is staged there. A cell sends it with
+the outcomes, so that events after one that ended a cell go on from those before it. A migration is refused as a whole
+if it fails for one key.
+
 For a function of a batch: it is called for all events of a batch, or for fewer. If it raises, or ends its cell, the
 events are halved until those are found that make it fail alone. When the time is over, or nothing but failures comes,
 the rest of the batch is refused too.
@@ -23,15 +27,26 @@ import pyarrow as pa
 from bridge.raw_events import ARROW_TYPES
 from bridge.spools.log import packed
 from dags import Kind
-from engine.behaviour import Implementation, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
+from engine.behaviour import Implementation, NoBehaviour, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
+from engine.code.batch_state import BatchState, config_text, unpacked_kept
 from engine.code.cell.batch_calls import BatchOutcome, called, plain_columns
 from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
-from engine.code.cell.parent import LOADING, CellRequest, frames_in
+from engine.code.cell.kept_values import KeepingCalls, Migration
+from engine.code.cell.parent import LOADING, CellRequest, KeptRequest, frames_in
 from engine.code.cells import CellEnd, Connections, NoCells, cells
 from engine.code.store import NoCode, WheelCheck, read_source
 from engine.event_streams import Numbers, nothing
+from engine.records.state import Staged, packed_key, packed_value
 from engine.side_effect import OutsideUnreachable
-from engine.tasks.code import CODE, CONNECTING_CODE, CodeConfig, CodeOutput, ConnectingCodeConfig
+from engine.tasks.code import (
+    CODE,
+    CONNECTING_CODE,
+    STATEFUL_CODE,
+    CodeConfig,
+    CodeOutput,
+    ConnectingCodeConfig,
+    StatefulCodeConfig,
+)
 
 MOST_AT_ONCE = 10_000
 """The most events that a function or a cell takes in one call."""
@@ -43,7 +58,10 @@ WRONG = Failure("WrongOutput", "its process sends something that its function di
 class Function:
     """A function of a published source, as the config of its task names it."""
 
-    def __init__(self, config: CodeConfig) -> None:
+    def __init__(self, config: CodeConfig, entry: str = "") -> None:
+        """Another `entry` of the source may be called in place of the config's."""
+        self.entry = entry or config.entry
+        """The name of the function."""
         self.digest = config.digest
         self.needed = {name: kind.value for name, kind in config.input.needed.items()}
         """The kinds of the fields that it takes."""
@@ -62,29 +80,40 @@ class Function:
         return read_source(self._path)
 
     @cached_property
-    def loaded(self) -> Callable[[Any], Any] | Failure:
+    def loaded(self) -> Callable[..., Any] | Failure:
         """The function, loaded into this process; or why it cannot be. Raises `NoCode`."""
         source = self.source
         try:
-            return load(self.digest, source, self._config.entry)
+            return load(self.digest, source, self.entry)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return unloadable(failure(error, self.digest))
 
-    def in_cell(self, events: pa.RecordBatch, late: float) -> CellEnd:
+    def in_cell(self, events: pa.RecordBatch, late: float, keeps: KeptRequest | None = None) -> CellEnd:
         """Call the function in a new cell, for some events one by one or as a batch."""
         per = self._config.per
-        request = CellRequest(
-            digest=self.digest,
-            source=self.source,
-            entry=self._config.entry,
-            per=per,
-            needed=self.needed,
-            fields=self.fields,
+        return self._run(
+            late,
             count=len(events),
             columns=plain_columns(events.columns) if per == "event" else [],
             batch=packed(events) if per == "batch" else b"",
+            keeps=keeps,
         )
-        return cells(per).run(
+
+    def migrating_in_cell(self, migration: Migration, late: float) -> CellEnd:
+        """Call the function in a new cell, for some keys of a migration."""
+        return self._run(late, count=0, migration=migration)
+
+    def _run(self, late: float, **asked: Any) -> CellEnd:
+        request = CellRequest(
+            digest=self.digest,
+            source=self.source,
+            entry=self.entry,
+            per=self._config.per,
+            needed=self.needed,
+            fields=self.fields,
+            **asked,
+        )
+        return cells(self._config.per).run(
             msgspec.msgpack.encode(request),
             path=self._path,
             seconds=max(1.0, late - time.monotonic()),
@@ -166,15 +195,18 @@ def joined_pieces(pieces: Sequence[tuple[int, FunctionOutcome]], fields: Mapping
 
 MOST_ENDS = 3
 """The cells that may end before their time in one batch."""
-Work: TypeAlias = Callable[[pa.RecordBatch], FunctionOutcome]
-"""Makes something of the events of a batch, which have only the fields that the function needs."""
+Work: TypeAlias = Callable[[pa.RecordBatch, BatchState | None], FunctionOutcome]
+"""Makes something of the events of a batch, which have only the fields that the function needs; and keeps something."""
 _Value: TypeAlias = bool | int | float | str | None
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A message of a cell: the outcomes of events, or what became of a batch."""
+    """A message of a cell: the outcomes of events, what became of a batch, or what was migrated."""
 
     outcomes: list[list[_Value] | Failed | None] = []
+    kept_at: dict[int, bytes | None] = {}
+    """What is kept since the last message, by the place of its key."""
+    migrated: list[bytes | None] | None = None
     columns: list[list[_Value]] = []
     kept: list[bool] | None = None
     failure: Failed | None = None
@@ -184,18 +216,22 @@ class _Sent(msgspec.Struct, frozen=True):
 _SENT = msgspec.msgpack.Decoder(_Sent)
 
 
-def _events_here(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+def _events_here(function: Function, events: pa.RecordBatch, state: BatchState | None) -> FunctionOutcome:
     """The outcome of events, by calls of a function of an event in this process."""
     loaded = function.loaded
     if isinstance(loaded, Failure):
         return made_of([loaded] * len(events), function.fields)
-    calls = EventCalls(loaded, function.digest, function.needed, function.fields)
-    return made_of(list(calls.outcomes(len(events), plain_columns(events.columns))), function.fields)
+    described, columns = (loaded, function.digest, function.needed, function.fields), plain_columns(events.columns)
+    if state is None:
+        outcomes = EventCalls(*described).outcomes(len(events), columns)
+    else:
+        outcomes = KeepingCalls(*described, state.values, state.config).outcomes_at(state.places.tolist(), columns)
+    return made_of(list(outcomes), function.fields)
 
 
-def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutcome:
+def _events_in_cells(function: Function, events: pa.RecordBatch, state: BatchState | None) -> FunctionOutcome:
     """The outcome of events, by calls of a function of an event in cells."""
-    batch = _EventBatch(function, events)
+    batch = _EventBatch(function, events, state)
     batch.work_off()
     pieces = []
     for first in range(0, len(events), MOST_AT_ONCE):
@@ -211,8 +247,9 @@ def _events_in_cells(function: Function, events: pa.RecordBatch) -> FunctionOutc
 class _EventBatch:
     """The events of one batch, and the outcomes so far."""
 
-    def __init__(self, function: Function, events: pa.RecordBatch) -> None:
+    def __init__(self, function: Function, events: pa.RecordBatch, state: BatchState | None) -> None:
         self.outcomes: list[Outcome] = []
+        self._state = state
         self._function = function
         self._events = events
         self._blamed: dict[int, Failure] = {}
@@ -238,16 +275,20 @@ class _EventBatch:
 
     def _run(self, first: int, end: int) -> Failure | None:
         """Run a cell for some events; why none of the rest can be run."""
-        ending = self._function.in_cell(self._events.slice(first, end - first), self._late)
+        keeps = None if self._state is None else self._state.request(first, end)
+        ending = self._function.in_cell(self._events.slice(first, end - first), self._late, keeps)
         try:
             messages = [_SENT.decode(frame) for frame in frames_in(ending.results)]
         except msgspec.MsgspecError:
             return WRONG
+        kept_at: dict[int, bytes | None] = {}
         for message in messages:
             if message.unloadable is not None:
                 return unloadable(message.unloadable.failure)
+            kept_at |= message.kept_at
             self.outcomes += [one.failure if isinstance(one, Failed) else one for one in message.outcomes]
-        if len(self.outcomes) > end:
+        accepted = len(self.outcomes) <= end and (self._state is None or self._state.accept(first, end, kept_at))
+        if not accepted:
             del self.outcomes[first:]
             return WRONG
         if len(self.outcomes) < end:
@@ -279,7 +320,7 @@ class _Unable(NamedTuple):
     failure: Failure
 
 
-def _batch(function: Function, events: pa.RecordBatch, *, vouched: bool) -> FunctionOutcome:
+def _batch(function: Function, events: pa.RecordBatch, _state: BatchState | None, *, vouched: bool) -> FunctionOutcome:
     """The outcome of events, by calls of a function of a batch."""
     seconds = float("inf") if vouched else FUNCTION_SECONDS
     late = time.monotonic() + seconds
@@ -353,32 +394,64 @@ def _code(config: CodeConfig) -> RefusingBehaviour:
     where no operator vouches for it, every batch begins anew. An event for which it raises, or returns something else
     than declared, is parked.
     """
+    return _behaviour(config)
+
+
+def _stateful_code(config: StatefulCodeConfig) -> RefusingBehaviour:
+    """The function takes an event, what is kept under its key, or None, and its config.
+
+    It returns a pair: what leaves, as functions of the type `code` do, and what to keep, or None to forget the key. An
+    event that is parked changes nothing that is kept. See [modules](modules.md#state).
+
+    >>> from engine.code.store import CodeStore, digest_of
+    >>> source = "def process(event, kept, config): return {'seen': (kept or 0) + 1}, (kept or 0) + 1"
+    >>> root = TemporaryDirectory()
+    >>> CodeStore(Path(root.name)).put(digest_of(source), source)
+    >>> config = {"digest": digest_of(source), "entry": "process", "owner": "ann", "module": "seen", "by": ["room"]}
+    >>> config |= {"input": {"in": {"room": "string"}}, "output": {"fields": {"seen": "integer"}}}
+    >>> rooms = [{"room": "a"}, {"room": "b"}, {"room": "a"}]
+    >>> try_out("stateful_code", config, rooms, outside=HostOutside(Path(root.name)))["out"]
+    [{'room': 'a', 'seen': 1}, {'room': 'b', 'seen': 1}, {'room': 'a', 'seen': 2}]
+    >>> root.cleanup()
+    """
+    return _behaviour(config)
+
+
+def _behaviour(config: CodeConfig) -> RefusingBehaviour:
     names = list(config.input.needed)
     work: tuple[bool, Work] | None = None
     check = WheelCheck()
 
-    def take(events: pa.RecordBatch) -> TakeOutcome:
+    def take(events: pa.RecordBatch, state: Staged) -> TakeOutcome:
         nonlocal work
         if not len(events):
             return TakeOutcome(PortEmission(nothing(_schema(events.schema, config.output))), [])
         try:
             # Looked up for each batch, so that an operator who withdraws a voucher need not wait for a plan.
             # What is imported from wheels must not meet what other tasks of the worker import.
-            vouched = config.in_host.vouched(config.owner, config.digest, config.entry, config.per)
-            vouched = vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
+            vouched = _is_vouched(config)
             if work is None or work[0] != vouched:
                 work = vouched, _work(config, vouched=vouched)
             check(tuple(map(config.in_host.wheel, config.wheels)))
-            made = work[1](events.select(names))
+            needed = events.select(names)
+            kept = BatchState(config, needed, state) if isinstance(config, StatefulCodeConfig) else None
+            made = work[1](needed, kept)
+            if kept is not None:
+                kept.stage()
         except (NoCode, NoCells) as error:
             raise OutsideUnreachable(str(error)) from error
-        kept = events if len(made.kept) == len(events) else events.take(pa.array(made.kept))
+        left = events if len(made.kept) == len(events) else events.take(pa.array(made.kept))
         added = dict(zip(config.output.fields, made.columns, strict=True))
         schema = _schema(events.schema, config.output)
-        columns = [added[name] if name in added else kept.column(name) for name in schema.names]
+        columns = [added[name] if name in added else left.column(name) for name in schema.names]
         return TakeOutcome(PortEmission(pa.RecordBatch.from_arrays(columns, schema=schema), made.kept), made.refusals)
 
     return RefusingBehaviour(take=take, owner=config.owner)
+
+
+def _is_vouched(config: CodeConfig) -> bool:
+    vouched = config.in_host.vouched(config.owner, config.digest, config.entry, config.per)
+    return vouched and not config.wheels and not isinstance(config, ConnectingCodeConfig)
 
 
 def _work(config: CodeConfig, *, vouched: bool) -> Work:
@@ -398,5 +471,98 @@ def _schema(taken: pa.Schema, output: CodeOutput) -> pa.Schema:
     )
 
 
+MIGRATION_SECONDS = 10.0
+"""The most time that the migration of a task's state has, for all its keys."""
+
+
+def _migrated(
+    old: StatefulCodeConfig, new: StatefulCodeConfig, kept: Sequence[tuple[tuple[Any, ...], Any]]
+) -> list[Any]:
+    """What the function that the new config names makes of each key's value. Raises `NoBehaviour`."""
+    function = Function(new, new.migrate)
+    vouched, late = _is_vouched(new), time.monotonic() + MIGRATION_SECONDS
+    migrated: list[bytes | None] = []
+    for first in range(0, len(kept), MOST_AT_ONCE):
+        some = kept[first : first + MOST_AT_ONCE]
+        migration = Migration(
+            old=config_text(old),
+            new=config_text(new),
+            kinds=[function.needed[name] for name in new.by],
+            keys=[list(key) for key, _ in some],
+            values=[packed_value(value) for _, value in some],
+        )
+        if time.monotonic() > late:
+            why = Failure("CodeEnded", f"it took over {MIGRATION_SECONDS:g} s for all keys")
+            raise _cannot_migrate(why, function, some[0][0])
+        made = _migrated_here(function, migration) if vouched else _migrated_in_cell(function, migration, late)
+        if isinstance(made, _FailedAt):
+            raise _cannot_migrate(made.failure, function, some[made.at][0] if 0 <= made.at < len(some) else None)
+        migrated += made
+    return _bounded(new, kept, migrated)
+
+
+def _cannot_migrate(why: Failure, function: Function, key: tuple[Any, ...] | None) -> NoBehaviour:
+    at = "" if key is None else f" at the key {key!r}"[:200]
+    return NoBehaviour(
+        f"its function {function.entry!r} fails{at}: {why.error}: {why.message}; publish a version with one that works"
+    )
+
+
+class _FailedAt(NamedTuple):
+    """The failure of a migration, and the place of the key at which it failed."""
+
+    failure: Failure
+    at: int
+
+
+def _migrated_here(function: Function, migration: Migration) -> list[bytes | None] | _FailedAt:
+    loaded = function.loaded
+    if isinstance(loaded, Failure):
+        return _FailedAt(loaded, LOADING)
+    made: list[bytes | None] = []
+    try:
+        made += migration.values_by(loaded)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+        return _FailedAt(failure(error, function.digest), len(made))
+    return made
+
+
+def _migrated_in_cell(function: Function, migration: Migration, late: float) -> list[bytes | None] | _FailedAt:
+    ending = function.migrating_in_cell(migration, late)
+    frames = frames_in(ending.results)
+    if not frames:
+        return _FailedAt(ended(ending), ending.at)
+    try:
+        sent = _SENT.decode(frames[0])
+    except msgspec.MsgspecError:
+        return _FailedAt(WRONG, LOADING)
+    if sent.unloadable is not None:
+        return _FailedAt(unloadable(sent.unloadable.failure), LOADING)
+    if sent.failure is not None:
+        return _FailedAt(sent.failure.failure, ending.at)
+    if sent.migrated is None or len(sent.migrated) != len(migration.keys):
+        return _FailedAt(WRONG, LOADING)
+    return sent.migrated
+
+
+def _bounded(
+    new: StatefulCodeConfig, kept: Sequence[tuple[tuple[Any, ...], Any]], migrated: Sequence[bytes | None]
+) -> list[Any]:
+    """The values of migrated keys, if they are no more than the config or what was kept before allows."""
+    sizes = [(len(packed_key(key)), len(packed_value(value))) for key, value in kept]
+    before = sum(map(sum, sizes))
+    after = sum(key + len(value) for (key, _), value in zip(sizes, migrated, strict=True) if value is not None)
+    if after > max(before, new.most_bytes):
+        raise NoBehaviour(
+            f"its function {new.migrate!r} would keep {after:,} bytes, and the most are {new.most_bytes:,}; let it "
+            "keep less, or allow more"
+        )
+    try:
+        return [None if value is None else unpacked_kept(value) for value in migrated]
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise _cannot_migrate(WRONG, Function(new, new.migrate), None) from None
+
+
 code = Implementation(type=CODE, make=_code)
 connecting_code = Implementation(type=CONNECTING_CODE, make=_code)
+stateful_code = Implementation(type=STATEFUL_CODE, make=_stateful_code, transform_all=_migrated)

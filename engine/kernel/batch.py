@@ -31,6 +31,7 @@ from bridge import unpacked
 from bridge.messages import LARGEST_EVENT
 from bridge.raw_events import arrow_schema
 from bridge.wire import UNKNOWN_BIRTH, Birth
+from dags import Outside
 from engine.behaviour import Behaviour, TaskWatch, Unwatched, pass_on, task_cpu_ns
 from engine.event_streams import (
     Arrived,
@@ -207,6 +208,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     begun: Sequence[Entry] = (),
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
+    outside: Outside | None = None,
     portion: Portion = EVERYTHING,
     costs: dict[int, EventCost] | None = None,
     time: BatchTime | None = None,
@@ -217,17 +219,18 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     """Run the plan of an entry over the events between two offsets, or the portion of one shard; returns the record.
 
     `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
-    after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root. `costs`
-    are what an event of each instance cost before; this batch's are noted there. With a `time` the batch may end
-    early for a part; `early` are the places where other shards have ended, and `repeats` how often this one ran before.
-    What enters and leaves the instances that somebody looks at is noted in `sampling`.
+    after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root, and
+    `outside` what configs of changed tasks refer to. `costs` are what an event of each instance cost before; this
+    batch's are noted there. With a `time` the batch may end early for a part; `early` are the places where other shards
+    have ended, and `repeats` how often this one ran before. What enters and leaves the instances that somebody looks at
+    is noted in `sampling`.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
         _bring(table, state, portion)
     beginning = tuple(in_effect(begun))
-    change_states(beginning, state)
+    change_states(beginning, state, outside)
     arrived = list(in_order(rows))
     dead: list[Dead] = []
     fed = FedEvents(feeds, sum(item.count for item in rows), portion, dead)

@@ -17,12 +17,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from bridge.raw_events import marked
+from dags import Outside
 from engine.behaviour import AnyImplementation, Behaviour, NoBehaviour, TaskWatch, implementation_of
 from engine.event_streams import nothing, shared
 from engine.kernel.entering_events import EVERYTHING, Portion
@@ -237,12 +238,12 @@ def in_effect(begun: Sequence[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-def change_states(entries: Iterable[Entry], state: InstanceStates) -> None:
+def change_states(entries: Iterable[Entry], state: InstanceStates, outside: Outside | None = None) -> None:
     """Stage the changes of states of the entries that take effect."""
     for entry in entries:
         slots = {slot.instance: slot for slot in entry.plan.slots}
         for change in entry.plan.changes:
-            _change(change, slots[change.instance], entry.behaviours, state)
+            _change(change, slots[change.instance], entry.behaviours, state, outside)
 
 
 def untransformed(state: InstanceStates, instance: int, portion: Portion = EVERYTHING) -> str:
@@ -256,7 +257,9 @@ def _untransformed_groups(state: InstanceStates, instance: int) -> dict[int, byt
     return {int(name.removeprefix(_UNCHANGED)): why for name, why in noted.items()}
 
 
-def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: InstanceStates) -> None:
+def _change(
+    change: StateChange, slot: Slot, places: Mapping[str, str], state: InstanceStates, outside: Outside | None
+) -> None:
     staged = state.of(change.instance)
     content = _content(state, change.instance if change.source is None else change.source)
     numbers = content.pop(NUMBERS, {})
@@ -275,8 +278,8 @@ def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: I
     token = staged.mark()
     try:
         implementation = implementation_of(slot.type, places)
-        for items in content.values():
-            staged.put_many(list(items), list(_transformed(items, implementation, change.former, slot)))
+        kept = {key: value for items in content.values() for key, value in items.items() if value is not None}
+        staged.put_many(list(kept), _transformed(kept, implementation, change.former, slot, outside))
     except Exception as error:  # noqa: BLE001 - a transformation may raise anything
         staged.rollback(token)
         for group in content:
@@ -284,22 +287,26 @@ def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: I
 
 
 def _transformed(
-    items: Mapping[bytes, bytes | None], implementation: AnyImplementation, former: FormerTask, slot: Slot
-) -> Iterator[bytes | None]:
-    config = implementation.type.config
-    new = config.model_validate_json(slot.config)
-    transform: Callable[[tuple[Any, ...], Any], Any]
-    if former.type != slot.type:
-        if former.type not in implementation.continues:
-            raise TypeError(f"the implementation of {slot.type!r} does not continue {former.type!r}; let it")
-        transform = partial(implementation.continues[former.type], json.loads(former.config), new)
-    elif implementation.transform is None:
-        raise TypeError(f"the implementation of {slot.type!r} has no transform; give it one")
+    kept: Mapping[bytes, bytes],
+    implementation: AnyImplementation,
+    former: FormerTask,
+    slot: Slot,
+    outside: Outside | None,
+) -> list[bytes | None]:
+    """What the value of each key becomes."""
+    if not kept:
+        return []
+    read = partial(implementation.type.config.model_validate_json, context={"outside": outside})
+    new = read(slot.config)
+    values = [(tuple(_unpack(key)), _unpack(value)) for key, value in kept.items()]
+    if former.type == slot.type:
+        changed = implementation.transformed(read(former.config), new, values)
+    elif former.type in implementation.continues:
+        continued = partial(implementation.continues[former.type], json.loads(former.config), new)
+        changed = [continued(key, value) for key, value in values]
     else:
-        transform = partial(implementation.transform, config.model_validate_json(former.config), new)
-    for key, value in items.items():
-        changed = None if value is None else transform(tuple(_unpack(key)), _unpack(value))
-        yield None if changed is None else packed_value(changed)
+        raise TypeError(f"the implementation of {slot.type!r} does not continue {former.type!r}; let it")
+    return [None if value is None else packed_value(value) for value in changed]
 
 
 def _content(state: InstanceStates, instance: int) -> dict[int, Overlay]:

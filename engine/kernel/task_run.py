@@ -300,7 +300,7 @@ class TaskRun:
 
     def _called(self, run: PortRun, at: int, refused: list[Reason]) -> Mapping[str, PortEmission]:
         if isinstance(self.behaviour, RefusingBehaviour):
-            emission, refusals = self.behaviour.take(run.stream.rows)
+            emission, refusals = self.behaviour.take(run.stream.rows, self.state)
             owner = self.behaviour.owner
             for place, reason, trace in refusals:
                 refused.append(Reason(at + place, sound(reason), CodeTraceback(owner, trace) if trace else None))

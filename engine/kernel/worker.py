@@ -108,6 +108,7 @@ class Worker:
                     feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
                     attempt=attempt if times is None else times.watched(attempt),
                     deployment=self._outside.deployment,
+                    outside=self._outside,
                     portion=portion,
                     costs=self._costs,
                     time=time,

@@ -57,6 +57,14 @@ class StateGrowth:
         self._counted = len(self._journal)
         return self._size
 
+    def key_count(self) -> int:
+        """The number of keys with what is staged."""
+        kept = sum(len(items) for group, items in self._kept.items() if group != NUMBERS)
+        return kept + sum(
+            (value is not None) - (key in self._kept.get(crc32(key) % GROUPS, NOT_KEPT))
+            for key, value in self._keys.items()
+        )
+
     def note(self, size: int, keys: int = 1) -> None:
         """Note that so many bytes are staged for some keys."""
         self.most += size + KEY_BYTES * keys

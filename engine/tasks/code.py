@@ -2,16 +2,18 @@
 
 import keyword
 from dataclasses import replace
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dags import Config, Effect, Kind, Read, Schema, Schemas, TaskType
+from dags import Config, Effect, FieldFates, Kind, Read, Schema, Schemas, State, StateFate, TaskType
 from dags.config import Hosted
 from engine.tasks.parse import extended
+from engine.tasks.stream_statistics import Key, key_of
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.\[\]:-]{1,260}:[1-9][0-9]{0,4}$")]
+_Entry = Annotated[str, StringConstraints(max_length=200)]
 _MOST_WHEELS = _MOST_TARGETS = 16
 
 
@@ -48,7 +50,7 @@ class CodeConfig(Hosted):
 
     digest: Digest
     """The SHA-256 of the source, in hexadecimal digits."""
-    entry: Annotated[str, StringConstraints(max_length=200)]
+    entry: _Entry
     """The name of the function."""
     per: Literal["event", "batch"] = "event"
     """Whether the function takes an event or a batch."""
@@ -65,9 +67,13 @@ class CodeConfig(Hosted):
     def _can_be_called(self) -> Self:
         if self.per == "batch" and not self.input.needed:
             raise ValueError("a function of a batch takes at least one field; name it under 'input', 'in'")
-        if not self.entry.isidentifier() or keyword.iskeyword(self.entry):
-            raise ValueError(f"{self.entry!r} is not a name of a function; name one that the source defines")
+        _check_name(self.entry)
         return self
+
+
+def _check_name(entry: str) -> None:
+    if not entry.isidentifier() or keyword.iskeyword(entry):
+        raise ValueError(f"{entry!r} is not a name of a function; name one that the source defines")
 
 
 class ConnectingCodeConfig(CodeConfig):
@@ -75,6 +81,32 @@ class ConnectingCodeConfig(CodeConfig):
 
     connects: Annotated[tuple[Target, ...], Field(min_length=1, max_length=_MOST_TARGETS)]
     """The hosts with ports that it may connect to, as far as tasks may at all."""
+
+
+class StatefulCodeConfig(CodeConfig):
+    """Which source runs, on which fields, for whom, and what it keeps."""
+
+    module: Annotated[str, StringConstraints(max_length=100)]
+    """The name of the module. What one module keeps is no other's."""
+    per: Literal["event"] = "event"
+    """The function takes an event."""
+    by: Key = ()
+    most_keys: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """The most keys under which it keeps something, in each shard."""
+    most_bytes: Annotated[int, Field(ge=1, le=64_000_000)] = 1_000_000
+    """The most bytes of what it keeps with its keys, in each shard."""
+    migrate: _Entry = ""
+    """The name of the function that adapts what was kept to another version or `config`; empty if there is none."""
+    config: dict[str, Any] = Field(default_factory=dict)
+    """What the function gets as its config."""
+
+    @model_validator(mode="after")
+    def _can_keep(self) -> Self:
+        if missing := [name for name in self.by if name not in self.input.needed]:
+            raise ValueError(f"the key field {missing[0]!r} is not among those that it gets; name it there too")
+        if self.migrate:
+            _check_name(self.migrate)
+        return self
 
 
 _Code = TypeVar("_Code", bound=CodeConfig)
@@ -117,4 +149,36 @@ CONNECTING_CODE = replace(
     effect=Effect.READS_OUTSIDE,
 )
 
-CODE_TYPES = (CODE, CONNECTING_CODE)
+
+class _KeptValueFates(FieldFates):
+    """The fates of what code keeps: another key drops it, and only its own function adapts it."""
+
+    def __call__(self, old: Config, new: Config) -> StateFate | None:
+        fate = super().__call__(old, new)
+        if not isinstance(old, StatefulCodeConfig) or not isinstance(new, StatefulCodeConfig):
+            return None
+        if any(old.input.needed[name] is not new.input.needed.get(name) for name in old.by):
+            return None
+        return None if fate is StateFate.TRANSFORMED and not new.migrate else fate
+
+
+STATEFUL_CODE = TaskType(
+    name="stateful_code",
+    summary="Runs a function of a published Python source on every event, with what it keeps under the event's key.",
+    config=StatefulCodeConfig,
+    sets=CODE.sets,
+    output_schema=_given,
+    reads=_reads,
+    selectivity=CODE.selectivity,
+    normalise=_sorted,
+    state=State.KEY,
+    key_fields=key_of,
+    state_change=_KeptValueFates(
+        digest=StateFate.TRANSFORMED,
+        entry=StateFate.TRANSFORMED,
+        config=StateFate.TRANSFORMED,
+        **dict.fromkeys(("input", "output", "wheels", "most_keys", "most_bytes", "migrate"), StateFate.KEPT),
+    ),
+)
+
+CODE_TYPES = (CODE, CONNECTING_CODE, STATEFUL_CODE)

@@ -22,7 +22,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from dags import Catalogue, Dataflow, InvalidDocument, Problem, Scope
 from dags.canonical import NO_HISTORIES, canonicalise
 from dags.problems import pointer, quoted
-from engine.tasks.code import CODE_TYPES, CodeConfig, ConnectingCodeConfig
+from engine.tasks.code import CODE_TYPES, CodeConfig, ConnectingCodeConfig, StatefulCodeConfig
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.kernel.registered_sources import Readable, Registered
 from manager.kernel.state import CommittedState
@@ -194,7 +194,16 @@ def _is_of(row: ModuleRow, config: CodeConfig) -> bool:
         and (config.entry, config.per) == (code.entry, code.per)
         and (config.owner, config.wheels) == (row.owner, wheels_of(row))
         and (list(config.connects) if isinstance(config, ConnectingCodeConfig) else []) == targets_of(code)
+        and _kept(config) == (None if code.state is None else (row.name, code.state.model_dump(exclude={"config"})))
     )
+
+
+def _kept(config: CodeConfig) -> tuple[str, dict[str, Any]] | None:
+    """Whose state a config is of, and what may be kept, without the config of the function, which is its task's own."""
+    if not isinstance(config, StatefulCodeConfig):
+        return None
+    kept = config.model_dump(include={"by", "most_keys", "most_bytes", "migrate"})
+    return config.module, {**kept, "by": list(config.by)}
 
 
 def canonical(  # noqa: PLR0913 - as `canonicalise`

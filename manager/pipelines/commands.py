@@ -183,7 +183,7 @@ def _named(module: ModuleAnswer) -> str:
 
 
 def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
-    from planning.pipelines.module import CODE_TYPE, CONNECTING_TYPE  # noqa: PLC0415 - likewise
+    from planning.pipelines.module import TYPES_OF_CODE  # noqa: PLC0415 - likewise
 
     columns = ("shape", "type", "tags", "cost", "quality", "published", "deprecated")
     return listing(
@@ -193,7 +193,7 @@ def _listed(modules: Iterable[ModuleAnswer]) -> Shown:
             "module": _named(module),
             "owner": module.owner or "operators",
             **fields(module, *columns),
-            "vouched": module.vouched if module.type in {CODE_TYPE, CONNECTING_TYPE} else None,
+            "vouched": module.vouched if module.type in TYPES_OF_CODE else None,
         },
         wide=("type", "vouched"),
     )

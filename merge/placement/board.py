@@ -18,7 +18,7 @@ from merge.placement.hosts import Host, Roots, Stream, machine_cores
 from merge.shards import DividedWork, divided_work, shards_for, splits
 from merge.tasks import Instance, RunningTask
 
-OWNED_TYPES = frozenset({"code", "connecting_code"})
+OWNED_TYPES = frozenset({"code", "connecting_code", "stateful_code"})
 """The types whose tasks run what tenants wrote."""
 
 

@@ -25,7 +25,17 @@ from dags.json_text import describe_error, place_in_config, read_form
 from dags.problems import listed, problem_at, quoted, suggestion
 from dags.vocabulary import ModuleShape
 from planning.constraint import UNSET, Constraint
-from planning.forms import JOINING, MOST_SOURCE, MOST_WORTH, CodeForm, ConstraintReader, Domains, ModuleForm, value_text
+from planning.forms import (
+    JOINING,
+    MOST_SOURCE,
+    MOST_WORTH,
+    CodeForm,
+    ConstraintReader,
+    Domains,
+    ModuleForm,
+    StateForm,
+    value_text,
+)
 from planning.pipelines.passages import kinds_of
 
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]):([1-9][0-9]{0,4})")
@@ -74,8 +84,9 @@ def code_problems(config: Mapping[str, Any], kind: AnyTaskType) -> Iterator[Prob
     """What is wrong with the config of code, in the form of its module."""
     for detail in _errors(config, kind):
         place, _ = place_in_config(detail, config)
-        # The form has the fields that it needs one level higher.
-        yield _problem(detail, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else place)])
+        # The form has the fields that it needs one level higher, and what it keeps one lower.
+        inner = ["state", *place] if place[:1] and place[0] in StateForm.model_fields else place
+        yield _problem(detail, kind, ["code", *(place[:1] + place[2:] if place[:2] == ["input", "in"] else inner)])
 
 
 def _errors(config: Mapping[str, Any], kind: AnyTaskType) -> list[ErrorDetails]:
@@ -94,8 +105,9 @@ def _problem(detail: ErrorDetails, kind: AnyTaskType, place: Sequence[str | int]
     return problem_at(*describe_error(detail, known), *place)
 
 
-CODE_TYPE, CONNECTING_TYPE = "code", "connecting_code"
-"""The task types of modules that are code: of those that reach no network, and of those that connect."""
+_CODE_TYPE, _CONNECTING_TYPE, _STATEFUL_TYPE = "code", "connecting_code", "stateful_code"
+TYPES_OF_CODE = frozenset({_CODE_TYPE, _CONNECTING_TYPE, _STATEFUL_TYPE})
+"""The task types of modules that are code: of those that do neither, of those that connect, and of those that keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +153,7 @@ class Module:
             "owner": self.owner,
             **({"connects": targets_of(code)} if code.connects else {}),
             **({"wheels": list(self.wheels)} if self.wheels else {}),
+            **({} if code.state is None else self._kept(code.state, rest)),
             "input": {"in": {name: kinds.get(kind, kind) for name, kind in code.input.items()}},
             "output": {
                 "fields": {name: kinds.get(kind, kind) for name, kind in code.output.fields.items()},
@@ -148,6 +161,9 @@ class Module:
                 "rest": code.output.rest,
             },
         }
+
+    def _kept(self, state: StateForm, rest: Mapping[str, Any]) -> dict[str, Any]:
+        return {"module": self.form.name, **state.model_dump(), "config": {**state.config, **rest}}
 
 
 def read_module(raw: bytes | str, catalogue: Catalogue | None = None) -> Module:
@@ -178,7 +194,9 @@ def type_of(form: ModuleForm) -> str:
     """The task type of its tasks."""
     if form.installed is not None:
         return form.installed.type
-    return CONNECTING_TYPE if form.code is not None and form.code.connects else CODE_TYPE
+    if form.code is not None and form.code.state is not None:
+        return _STATEFUL_TYPE
+    return _CONNECTING_TYPE if form.code is not None and form.code.connects else _CODE_TYPE
 
 
 def targets_of(code: CodeForm) -> list[str]:
@@ -218,7 +236,7 @@ def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
         message = f"unknown task type {quoted(form.installed.type)}"
         remedy = suggestion(form.installed.type, known, f"the known types are {listed(known)}")
         yield problem_at("unknown-type", message, remedy, "installed", "type")
-    if form.installed is not None and form.installed.type in {CODE_TYPE, CONNECTING_TYPE}:
+    if form.installed is not None and form.installed.type in TYPES_OF_CODE:
         # Its config would say by itself whose code it is, and that an operator vouches for it.
         message = f"the type {quoted(form.installed.type)} is for modules that are code"
         yield problem_at("wrong-value", message, "give the source in 'code'", "installed", "type")
@@ -236,13 +254,22 @@ def _wrong_config(module: Module, catalogue: Catalogue) -> Iterator[Problem]:
         yield from code_problems(module.config({}, first), kind)
 
 
+def _wrong_shape(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
+    remembers = code.state is not None
+    if shape is ModuleShape.JOIN or not (remembers or shape.allows_no_op):
+        why = "takes the events of one stream" if remembers else "without 'state' keeps nothing from event to event"
+        other = "another one" if remembers else "one-to-one, pair-to-pair or filter"
+        remedy = f"use an installed task type for this shape, or choose {other}"
+        yield problem_at("wrong-shape", f"code {why}, so it cannot be {shape}", remedy, "shape")
+
+
 def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
-    if shape not in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}:
-        message = f"code keeps nothing from event to event, so it cannot be {shape}"
-        remedy = "use an installed task type for this shape, or choose one-to-one, pair-to-pair or filter"
-        yield problem_at("wrong-shape", message, remedy, "shape")
+    yield from _wrong_shape(shape, code)
     if len(code.source.encode()) > MOST_SOURCE:
         yield problem_at("too-long", f"the source has more than {MOST_SOURCE:,} bytes", "shorten it", "code", "source")
+    if code.state is not None and code.connects:
+        message, remedy = "code that keeps state connects to nothing", "leave out one of 'state' and 'connects'"
+        yield problem_at("wrong-value", message, remedy, "code", "connects")
     yield from _wrong_requirements(code)
     for name in code.types:
         try:

@@ -21,6 +21,7 @@ from dags import Catalogue, Config, Schema, State, TaskType
 from dags.dataflow import GROUPS
 from engine.behaviour import Behaviour, Implementation, each_event, installed_behaviours
 from engine.catalogue import installed_catalogue
+from engine.code.store import CodeStore, digest_of
 from engine.job.plan_log import divided
 from engine.plan import Delivery, Feed, FormerTask, Forward, Limits, Plan, Port, Slot, StateChange, StateImport, Switch
 from engine.records.job_folder import KeptCut, job_folder, spool_folder
@@ -32,6 +33,8 @@ from tests.twins.twin_job import TwinJob
 
 BEHAVIOURS, CATALOGUE = installed_behaviours(), installed_catalogue()
 KEYS = [None, "x", "y", "z", "ü"]
+TALLY = "def process(event, kept, config):\n    seen = (kept or 0) + config['step']\n    return {'seen': seen}, seen\n"
+"""Published code that keeps something; an operator's, so that it needs no cells."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def parts(draw: st.DrawFn, source: int) -> list[Slot]:
         parent = draw(st.sampled_from(sorted(fields)))
         has = fields[parent]
         kinds = ["range_filter", "kalman_filter", "where"] if "a" in has else []
-        kinds += ["count"] if set(by) <= has else []
+        kinds += ["count", "stateful_code"] if set(by) <= has else []
         instance = source * 100 + number
         match draw(st.sampled_from([*kinds, "noop"])):
             case "range_filter":
@@ -67,6 +70,9 @@ def parts(draw: st.DrawFn, source: int) -> list[Slot]:
             case "kalman_filter" if set(by) <= has:
                 slots.append(slot(instance, "kalman_filter", parent, field="a", by=by))
                 fields[instance] = has
+            case "stateful_code":
+                slots.append(slot(instance, "stateful_code", parent, **tally(by)))
+                fields[instance] = has
             case "count":
                 slots.append(slot(instance, "count", parent, by=by))
                 fields[instance] = {*by, "count"}
@@ -74,6 +80,21 @@ def parts(draw: st.DrawFn, source: int) -> list[Slot]:
                 slots.append(slot(instance, "noop", parent))
                 fields[instance] = has
     return [*slots, *(slot(each.instance + 50, "output", each.instance) for each in slots)]
+
+
+def tally(by: Sequence[str]) -> dict[str, Any]:
+    """The config of code that keeps something by a key."""
+    kinds = {"k": "string", "b": "integer"}
+    return {
+        "digest": digest_of(TALLY),
+        "entry": "process",
+        "input": {"in": {name: kinds[name] for name in by}},
+        "output": {"fields": {"seen": "integer"}},
+        "owner": "",
+        "module": "tally",
+        "by": list(by),
+        "config": {"step": 2},
+    }
 
 
 @st.composite
@@ -115,6 +136,7 @@ class Outcome:
 
     def __init__(self, case: Case, folder: Path, *, shards: bool) -> None:
         self.emitted: dict[Port, list[dict[str, Any]]] = {}
+        CodeStore(folder).put(digest_of(TALLY), TALLY)
         twin = TwinJob(folder, "j", BEHAVIOURS, CATALOGUE)
         spools = {stream: Spool(spool_folder(folder, stream), most_bytes=10_000_000) for stream in case.events}
         for number, (count, groups, size) in enumerate(case.pieces):

@@ -21,7 +21,7 @@ from dags import Document, InvalidDocument, Kind, Schema, Source
 from dags.vocabulary import ModuleShape
 from engine import installed_catalogue
 from engine.trial import try_out
-from planning.forms import MOST_SOURCE, CodeForm, InstalledForm, ModuleForm, OutputForm
+from planning.forms import MOST_SOURCE, CodeForm, InstalledForm, ModuleForm, OutputForm, StateForm
 from planning.pipelines.module import read_module
 from planning.pipelines.planned import plan_pipeline
 from planning.pipelines.reader import Surroundings, read_pipeline
@@ -31,7 +31,11 @@ from tests.documentation.pages import ROOT, page
 PAGE = page("docs/modules.md")
 EXAMPLES = [example.text for example in PAGE.examples if example.language == "json"]
 CODES = PAGE.table("Problems").column()
-FORMS: dict[str, list[type[BaseModel]]] = {"The form": [ModuleForm, InstalledForm], "Code": [CodeForm, OutputForm]}
+FORMS: dict[str, list[type[BaseModel]]] = {
+    "The form": [ModuleForm, InstalledForm],
+    "Code": [CodeForm, OutputForm],
+    "State": [StateForm],
+}
 READERS = ("planning/pipelines/module.py", "planning/forms.py")
 """Where the problems of modules are found."""
 
@@ -59,8 +63,8 @@ def test_each_module_on_the_page_can_be_published(text: str) -> None:
 
 
 def test_the_page_has_a_module_of_each_kind() -> None:
-    """An installed type and code, so that the test above has something to hold."""
-    assert [True, False] == ["installed" in json.loads(text) for text in EXAMPLES]
+    """An installed type, code, and code that keeps something, so that the test above has something to hold."""
+    assert [True, False, False] == ["installed" in json.loads(text) for text in EXAMPLES]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Published code on real Spark: it reaches a running job by its digest, and its faults are its own."""
 
 import json
+import signal
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from bridge import topics
 from engine.code.store import CodeStore, WheelStore, digest_of
-from engine.plan import Plan
+from engine.plan import FormerTask, Plan, StateChange
 from tests.engine.code.publication import Publication, wheel
 from tests.integration.hosting import Hosting, job, numbers, raw, slot
 
@@ -42,7 +44,7 @@ def plan_of(source: int, *texts: str | Publication) -> Plan:
     for at, text in enumerate(texts):
         code = source + 1 + 2 * at
         publication = text if isinstance(text, Publication) else Publication(text)
-        slots += [slot(code, "code", source, **publication.config()), slot(code + 1, "output", code)]
+        slots += [slot(code, publication.type, source, **publication.config()), slot(code + 1, "output", code)]
     return job(f"code{source}", *slots, reads=(raw(f"code/{source}", source),))
 
 
@@ -88,6 +90,41 @@ def test_sources_reach_a_running_job_and_fail_alone(hosting: Hosting) -> None:
     meters = hosting.meters(second.job)
     assert meters[source + 3]["cpu_ns"] > 500_000_000 > meters[source + 1]["cpu_ns"]
     hosting.stop_job(second.job)
+
+
+TALLY = """
+def process(event, kept, config):
+    seen = (kept or 0) + 1
+    return {"m": seen}, seen
+
+def migrate(old_config, new_config, key, kept):
+    return kept + new_config["more"]
+"""
+
+
+@pytest.mark.slow
+def test_what_code_keeps_outlives_a_kill_and_is_migrated(hosting: Hosting) -> None:
+    """In cells: each event counts once, whatever is killed, and another config goes on from what its function makes."""
+    source = 1_000 * hosting.fresh()
+    CodeStore(hosting.root).put(digest_of(TALLY), TALLY)
+    keeps = {"by": ["k"], "migrate": "migrate"}
+    tally = Publication(TALLY, needed={"n": "integer", "k": "string"}, entry="process", keeps=keeps)
+    plan = hosting.run(plan_of(source, tally))
+    hosting.publish(f"code/{source}", numbers(0, 30))
+    hosting.until_delivered(plan.deliveries[0], 30)
+    hosting.publish(f"code/{source}", numbers(30, 60))
+    hosting.restart(signal.SIGKILL)
+    hosting.publish(f"code/{source}", numbers(60, 90))
+    before = hosting.until_delivered(plan.deliveries[0], 90)
+    assert [(n // 3 + 1) for n in range(90)] == [event["m"] for event in before]
+    more = tally._replace(keeps=keeps | {"config": {"more": 1_000}})
+    former = FormerTask(type="stateful_code", config=json.dumps(tally.config()))
+    changed = replace(plan_of(source, more), changes=(StateChange(instance=source + 1, former=former),))
+    hosting.run(changed)
+    hosting.publish(f"code/{source}", numbers(90, 99))
+    after = hosting.until_delivered(plan.deliveries[0], 99)[90:]
+    assert [1_000 + n // 3 + 1 for n in range(90, 99)] == [event["m"] for event in after]
+    hosting.stop_job(plan.job)
 
 
 def test_wheels_reach_a_running_job(hosting: Hosting) -> None:

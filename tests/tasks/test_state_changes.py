@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import msgspec
@@ -14,6 +16,8 @@ from pydantic import ValidationError
 
 from dags import AnyTaskType, Config, FieldFates, Kind, Schema, State, StateFate, fate
 from engine.behaviour import AnyImplementation, Implementation, implementation_of, installed_behaviours
+from engine.code.store import CodeStore, digest_of
+from engine.outside import HostOutside
 from engine.records.state import NUMBERS
 from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type
@@ -21,6 +25,17 @@ from engine.tasks.predictive import DecisionTree, LinearRegression, written
 from engine.trial import At, Trial
 from tests.tasks.agreeing import few
 
+TOTALS = """
+def process(event, kept, config):
+    total = (kept or 0) + (event["v"] or 0) / config["unit"]
+    return {"v": total}, total
+
+def migrate(old_config, new_config, key, kept):
+    return kept * old_config["unit"] / new_config["unit"]
+"""
+ROOT = TemporaryDirectory()
+CodeStore(Path(ROOT.name)).put(digest_of(TOTALS), TOTALS)
+OUTSIDE = HostOutside(Path(ROOT.name))
 STATEFUL = [*(kind for kind in TYPES if kind.state is not State.NONE), join_step_type("opmw-join:*")]
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "accumulate": {"fields": ["v"], "by": ["k"], "window": 4},
@@ -43,6 +58,17 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "second_order_moment": {"field": "v", "by": ["k"], "counters": 8},
     "self_join": {"by": ["k"], "expected": 3, "time": "time"},
     "sliding_linear_regression": {"field": "v", "by": ["k"], "train": 4, "predict": 2},
+    "stateful_code": {
+        "digest": digest_of(TOTALS),
+        "entry": "process",
+        "input": {"in": {"k": "string", "v": "float"}},
+        "output": {"fields": {"v": "float"}},
+        "owner": "",
+        "module": "totals",
+        "by": ["k"],
+        "migrate": "migrate",
+        "config": {"unit": 1},
+    },
     "trained_bloom_filter": {"field": "k"},
     "tumbling_window": {"time": "time", "field": "v", "by": ["k"], "size_ms": 1_000},
     "zip_files": {"field": "k", "name": "k", "files": 4},
@@ -69,6 +95,12 @@ VALUES = (
     ["u", "v"],
     ["a", "b", "c"],
     None,
+    # For published code.
+    "f" * 64,
+    ["f" * 64],
+    {"unit": 2},
+    {"in": {"k": "string"}},
+    {"fields": {"w": "float"}},
 )
 """Values for any field; each takes some of them."""
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -80,7 +112,7 @@ def made(kind: str) -> AnyImplementation:
 
 def trial(kind: str, config: Mapping[str, Any], schema: Schema = SCHEMA) -> Trial:
     ports = {"in": schema, "model": MODELS} if kind == "linear_regression_predict" else {"in": schema}
-    return Trial(kind, config, ports)
+    return Trial(kind, config, ports, OUTSIDE)
 
 
 def reconfigured(before: Trial, kind: str, config: Mapping[str, Any], schema: Schema = SCHEMA) -> Trial:
@@ -89,14 +121,13 @@ def reconfigured(before: Trial, kind: str, config: Mapping[str, Any], schema: Sc
     after = trial(kind, config, schema)
     becomes = implementation.type.state_change(before.config, after.config)
     assert becomes in {StateFate.KEPT, StateFate.TRANSFORMED}
-    for key, value in remembered(before):
-        if becomes is StateFate.TRANSFORMED:
-            assert implementation.transform is not None
-            kept = implementation.transform(before.config, after.config, key, value)
-        else:
-            kept = value
-        if kept is not None:
-            after.state.put(key, kept)
+    kept = list(remembered(before))
+    values: Sequence[Any] = [value for _, value in kept]
+    if becomes is StateFate.TRANSFORMED:
+        values = implementation.transformed(before.config, after.config, kept)
+    for (key, _), value in zip(kept, values, strict=True):
+        if value is not None:
+            after.state.put(key, value)
     return after
 
 
@@ -207,15 +238,16 @@ def test_every_change_of_a_field_has_an_answer(kind: AnyTaskType) -> None:
     """The same config keeps the state, and what is transformed has a transform."""
     base = kind.config.model_validate_json(json.dumps(CONFIGS[kind.name]))
     assert kind.state_change(base, base) is StateFate.KEPT
-    transform = made(kind.name).transform
+    implementation = made(kind.name)
     for name in kind.config.model_fields:
         configs = neighbours(kind, name)
-        assert configs, name
+        # Code that keeps something takes events only.
+        assert configs or (kind.name, name) == ("stateful_code", "per"), name
         for config in configs:
             assert kind.state_change(config, config) is StateFate.KEPT
             assert kind.state_change(base, config) in {None, *StateFate}
             if kind.state_change(base, config) is StateFate.TRANSFORMED:
-                assert transform is not None
+                assert implementation.transform is not None or implementation.transform_all is not None
 
 
 @pytest.mark.parametrize("kind", STATEFUL, ids=lambda kind: kind.name)
@@ -247,6 +279,7 @@ def test_an_implementation_that_cannot_transform_is_refused() -> None:
         "second_order_moment",
         "self_join",
         "sliding_linear_regression",
+        "stateful_code",
         "tumbling_window",
     ],
 )
@@ -338,6 +371,17 @@ def test_a_kalman_filter_goes_on_with_other_noises(
         expected.append(None if event["v"] is None else estimate)
     found = changed("kalman_filter", old, new, (first, second))["out"]
     assert [each["v"] for each in found] == pytest.approx(expected[len(first) :])
+
+
+@few
+@given(first=EVENTS, second=EVENTS, units=st.tuples(*2 * [st.sampled_from([1, 2, 4])]))
+def test_published_code_goes_on_from_what_its_own_function_made(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], units: tuple[int, int]
+) -> None:
+    """Its totals are those that it had if the new unit had always been there."""
+    old, new = ({**CONFIGS["stateful_code"], "config": {"unit": unit}} for unit in units)
+    found = changed("stateful_code", old, new, (first, second))
+    assert found == straight("stateful_code", new, (first, second))
 
 
 @given(first=EVENTS, value=st.floats(-100, 100))

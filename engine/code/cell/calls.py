@@ -113,7 +113,7 @@ class Failure(NamedTuple):
     """The lines of the published code that led there, for its owner."""
 
 
-def load(digest: str, text: str, entry: str) -> Callable[[Any], Any]:
+def load(digest: str, text: str, entry: str) -> Callable[..., Any]:
     """The function of a source. Raises whatever its code raises, and `WrongOutput` if there is no such function."""
     name = f"published_{digest[:16]}"
     module = ModuleType(name)
@@ -124,7 +124,7 @@ def load(digest: str, text: str, entry: str) -> Callable[[Any], Any]:
     entered = module.__dict__.get(entry)
     if not callable(entered):
         raise WrongOutput(f"the source defines no function {entry!r}; publish one that does")
-    function: Callable[[Any], Any] = entered
+    function: Callable[..., Any] = entered
     return function
 
 
@@ -165,7 +165,7 @@ class EventCalls:
     """The calls of one function."""
 
     def __init__(
-        self, function: Callable[[Any], Any], digest: str, needed: Mapping[str, str], fields: Mapping[str, str]
+        self, function: Callable[..., Any], digest: str, needed: Mapping[str, str], fields: Mapping[str, str]
     ) -> None:
         """`needed` and `fields` are the kinds of the input and output fields."""
         self._function = function
@@ -176,18 +176,21 @@ class EventCalls:
 
     def outcomes(self, count: int, columns: Sequence[Sequence[Any]]) -> Iterator[Outcome]:
         """The outcome of each event, in order; the columns are those of the input fields."""
-        return map(self._outcome, zip(*columns, strict=True) if columns else [()] * count)
+        return (self._outcome(row, self._made) for row in (zip(*columns, strict=True) if columns else [()] * count))
 
-    def _outcome(self, row: tuple[Any, ...]) -> Outcome:
+    def _outcome(self, row: tuple[Any, ...], make: Callable[[dict[str, Any]], list[Any] | None]) -> Outcome:
         event: dict[str, Any] = dict(zip(self._names, row, strict=True))
         try:
             for name, giver in self._givers:
                 if event[name] is not None:
                     event[name] = giver(event[name])
-            # The function may change what it gets.
-            return self._taken(event, self._function(dict(event)))
+            return make(event)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return failure(error, self._digest)
+
+    def _made(self, event: dict[str, Any]) -> list[Any] | None:
+        # The function may change what it gets.
+        return self._taken(event, self._function(dict(event)))
 
     def _taken(self, event: Mapping[str, Any], output: Any) -> list[Any] | None:
         if output is None:

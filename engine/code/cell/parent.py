@@ -36,6 +36,7 @@ from engine.code.cell.confinement import (
     forget_other_places,
     readable_folders,
 )
+from engine.code.cell.kept_values import KeepingCalls, KeptBounds, KeptValues, Migration
 
 _LENGTH = struct.Struct(">Q")
 
@@ -183,6 +184,20 @@ _SEND_AFTER = 0.05
 _SEND_MOST = 2_000
 
 
+class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function keeps under the keys of some events; made by the worker."""
+
+    config: str
+    """The config of the function, as JSON."""
+    bounds: KeptBounds
+    key_bytes: list[int]
+    """The size of each key."""
+    values: list[bytes | None]
+    """The packed value of each key."""
+    places: list[int]
+    """The key of each event, by its place."""
+
+
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Events for a function; made by the worker."""
 
@@ -199,6 +214,10 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the input fields, if the function takes events."""
     batch: bytes = b""
     """The same values as an Arrow stream, if it takes batches."""
+    keeps: KeptRequest | None = None
+    """What it keeps, if it keeps something."""
+    migration: Migration | None = None
+    """What the function migrates, in place of events."""
 
 
 def work(request: bytes, results: int, progress: mmap.mmap) -> None:
@@ -213,7 +232,17 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
         PROGRESS.pack_into(progress, 0, 0)
         _send(results, _batch_outcome(asked, function))
         return
-    calls = EventCalls(function, asked.digest, asked.needed, asked.fields)
+    if asked.migration is not None:
+        _send(results, _migrated(asked.migration, function, asked.digest, progress))
+        return
+    described = (function, asked.digest, asked.needed, asked.fields)
+    changed: dict[int, bytes | None] = {}
+    if (keeps := asked.keeps) is None:
+        outcomes = EventCalls(*described).outcomes(asked.count, asked.columns)
+    else:
+        kept = KeptValues(keeps.values, keeps.key_bytes, keeps.bounds)
+        outcomes = KeepingCalls(*described, kept, keeps.config).outcomes_at(keeps.places, asked.columns)
+        changed = kept.changed
     some: list[Outcome] = []
     sent = time.monotonic()
 
@@ -221,10 +250,11 @@ def work(request: bytes, results: int, progress: mmap.mmap) -> None:
         nonlocal some, sent
         # A failure is a tuple, and becomes a map, so that it is distinguished from values.
         plain = [outcome._asdict() if isinstance(outcome, tuple) else outcome for outcome in some]
-        _send(results, {"outcomes": plain})
+        # Together, so that what is kept is always that of the outcomes that have come.
+        _send(results, {"outcomes": plain, "kept_at": changed})
+        changed.clear()
         some, sent = [], time.monotonic()
 
-    outcomes = calls.outcomes(asked.count, asked.columns)
     for at in range(asked.count):
         PROGRESS.pack_into(progress, 0, at)
         some.append(outcome := next(outcomes))
@@ -241,6 +271,18 @@ def _send(results: int, content: Any) -> None:
     rest = memoryview(framed(msgspec.msgpack.encode(content)))
     while rest:
         rest = rest[os.write(results, rest) :]
+
+
+def _migrated(migration: Migration, function: Any, digest: str, progress: mmap.mmap) -> Any:
+    migrated: list[bytes | None] = []
+    try:
+        PROGRESS.pack_into(progress, 0, 0)
+        for value in migration.values_by(function):
+            migrated.append(value)
+            PROGRESS.pack_into(progress, 0, len(migrated))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        return {"failure": failure(error, digest)._asdict()}
+    return {"migrated": migrated}
 
 
 def _batch_outcome(asked: CellRequest, function: Any) -> Any:

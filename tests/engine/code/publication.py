@@ -58,6 +58,13 @@ class Publication(NamedTuple):
     output: Mapping[str, Any] = {}
     entry: str = "entry"
     wheels: tuple[str, ...] = ()
+    keeps: Mapping[str, Any] | None = None
+    """What its config says of what it keeps, if it keeps something."""
+
+    @property
+    def type(self) -> str:
+        """The type of its task."""
+        return "code" if self.keeps is None else "stateful_code"
 
     def config(self) -> dict[str, Any]:
         """The config of its task."""
@@ -69,6 +76,7 @@ class Publication(NamedTuple):
             "output": {"fields": dict(self.fields), **self.output},
             "owner": OWNER,
             "wheels": list(self.wheels),
+            **({} if self.keeps is None else {"module": "counting", **self.keeps}),
         }
 
     def trial(self, root: Path, schema: Schema | None = None) -> Trial:
@@ -76,7 +84,7 @@ class Publication(NamedTuple):
         CodeStore(root).put(digest_of(self.text), self.text)
         self.vouch(root, vouched=self.vouched)
         schema = schema or Schema.of({name: Kind(kind) for name, kind in self.needed.items()})
-        return Trial("code", self.config(), {"in": schema}, HostOutside(root))
+        return Trial(self.type, self.config(), {"in": schema}, HostOutside(root))
 
     def vouch(self, root: Path, *, vouched: bool) -> None:
         """Have an operator vouch for it alone, or for nothing."""

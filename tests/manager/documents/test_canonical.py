@@ -1,7 +1,7 @@
 """Documents of a tenant: what they may run and publish, and what of them is not shared."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +20,7 @@ from manager.documents.canonical import modules_of
 from manager.kernel.registered_sources import Grants
 from manager.problem import Conflict, InvalidDataflow
 from tests.manager.managers import ANN, BOB, HOSTS, OPERATOR, Manager, caller, leading, raw
-from tests.notation import flow
+from tests.notation import document, flow
 
 SOURCE = "def process(event):\n    return event\n\ndef other(event):\n    return None\n"
 
@@ -99,6 +99,69 @@ def test_code_connects_to_what_its_module_names(manager: Manager) -> None:
     assert accepted("connecting_code")
     with manager.committer.looking() as state:
         assert 2 == len([each for each in state.running.tasks.values() if each.type.name == "connecting_code"])
+
+
+KEEPING = "def process(event, kept, config):\n    return {}, (kept or 0) + 1\n"
+
+
+def keeping(config: Mapping[str, object]) -> dict[str, object]:
+    """A document with a task of the type."""
+    made = document("s:source{'source': 'street'} > c:noop > k:output")
+    tasks = [
+        task | ({"type": "stateful_code", "config": config} if task["id"] == "c" else {}) for task in made["tasks"]
+    ]
+    return made | {"tasks": tasks}
+
+
+def test_code_keeps_what_its_module_says(manager: Manager) -> None:
+    """With a config of its tenant's own; by no other key, under no other module, and for nobody else."""
+    for tenant in ("ann", "bob"):
+        manager.service.administration.set_publishing(OPERATOR, tenant, PublishingForm(code=True))
+    state = {"migrate": "migrate", "most_keys": 5, "config": {"over": 3, "by": 1}}
+    form = {"name": "tally", "version": 1, "shape": "pair-to-one", "code": {"source": KEEPING, "state": state}}
+    made = manager.service.modules.publish(ANN, json.dumps(form).encode())
+    assert "stateful_code" == made.type
+    with manager.store.read() as session:
+        (module,) = modules_of(session, "ann")
+        assert () == modules_of(session, "bob")
+    config = module.config({"over": 9}, {})
+    assert ({"over": 9, "by": 1}, "tally") == (config["config"], config["module"])
+
+    def accepted(tenant: str = "ann", **changes: object) -> bool:
+        try:
+            manager.submit(tenant, keeping(config | changes))
+        except InvalidDataflow:
+            return False
+        return True
+
+    assert [True, True] == [accepted(), accepted(config={"over": 1})]
+    changes = ({"most_keys": 6}, {"most_bytes": 7}, {"migrate": "process"}, {"module": "other"}, {"owner": ""})
+    assert [False] * 5 == [accepted(**change) for change in changes]
+    assert [False, False] == [accepted("bob"), accepted("bob", owner="bob")]
+
+
+def test_another_config_of_code_is_migrated_and_another_module_begins_anew(manager: Manager) -> None:
+    """A task without a function that migrates is refused another config, unless its tenant gives up what is kept."""
+    manager.service.administration.set_publishing(OPERATOR, "ann", PublishingForm(code=True))
+    for name, migrate in (("tally", "migrate"), ("plain", "")):
+        code = {"source": KEEPING, "state": {"migrate": migrate}}
+        form = {"name": name, "version": 1, "shape": "one-to-one", "code": code}
+        manager.service.modules.publish(ANN, json.dumps(form).encode())
+    with manager.store.read() as session:
+        tally, plain = (module.config({}, {}) for module in modules_of(session, "ann"))
+
+    def changed(config: Mapping[str, object], change: Mapping[str, object]) -> list[str]:
+        made = manager.submit("ann", keeping(config))
+        form = ReconfigurationForm.model_validate({"tasks": {"c": {"config": change}}})
+        try:
+            answer = manager.service.reconfigurations.preview(ANN, made, form)
+        except InvalidDataflow as refused:
+            return [problem.code for problem in refused.errors]
+        assert answer.scope is not None
+        return [task.state for task in answer.scope.tasks if task.task == "c"]
+
+    assert ["transformed"] == changed(tally, {"config": {"over": 1}})
+    assert [["undeclared-state"]] * 2 == [changed(plain, {"config": {"over": 1}}), changed(tally, dict(plain))]
 
 
 def test_code_is_not_brought_to_that_of_another_owner(manager: Manager) -> None:

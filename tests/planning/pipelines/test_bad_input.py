@@ -78,6 +78,11 @@ def test_bad_modules_are_refused(change: dict[str, Any], place: str, code: str) 
         ({"installed": {"type": "range_filter", "config": {"min": "1"}}}, "/installed/config/min", "wrong-type"),
         ({"code": {"source": "x", "per": "batch"}}, "/code", "wrong-value"),
         ({"code": {"source": "x", "entry": "def"}}, "/code", "wrong-value"),
+        ({"code": {"source": "x", "per": "batch", "state": {}}}, "/code/per", "wrong-value"),
+        ({"code": {"source": "x", "state": {"by": ["a"]}}}, "/code", "wrong-value"),
+        ({"code": {"source": "x", "state": {"migrate": "def"}}}, "/code", "wrong-value"),
+        ({"code": {"source": "x", "state": {"most_keys": 10**9}}}, "/code/state/most_keys", "wrong-value"),
+        ({"code": {"source": "x", "state": {}, "connects": ["a.org:1"]}}, "/code/connects", "wrong-value"),
         ({"code": {"source": "x", "output": {"rest": False}}}, "/code/output", "wrong-value"),
         (
             {"code": {"source": "x", "output": {"fields": {"a": "float"}, "drop": ["a"]}}},

@@ -317,7 +317,9 @@ def installed() -> list[tuple[str, AnyTaskType, Config]]:
     """Every installed type with a config, and those of the tests that need none."""
     found = [(name, CATALOGUE.find(name), config) for name, config in CONFIGS.items()]
     plain: list[tuple[str, AnyTaskType, object]] = [
-        (each.name, each, {}) for each in TYPES if each.name not in {"source", "fetch", "clock", "connecting_code"}
+        (each.name, each, {})
+        for each in TYPES
+        if each.name not in {"source", "fetch", "clock", "connecting_code", "stateful_code"}
     ]
     return [
         (name, *configured(kind, _unowned(config))) for name, kind, config in [*found, *plain] if kind and kind.inputs
