@@ -1,8 +1,11 @@
 """TLS by the service itself: the certificate is checked, and a new one is taken up while connections go on."""
 
+import json
 import shutil
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +25,7 @@ from manager.rest.app import CannotServe, Server
 from manager.settings import WrongSettings, read_client_settings, read_settings
 from tests import needs
 from tests.authority import Authority
+from tests.deploy.test_compose import DOCKERFILE
 from tests.manager.rest.town import town
 
 pytestmark = pytest.mark.mosquitto
@@ -100,6 +104,24 @@ def test_rest_takes_up_a_new_certificate(authority: Authority, files: tuple[Path
         _put(other, files)
         _await_other(port, authority, first)
         assert _is_answered(old)
+
+
+def test_the_image_asks_whether_it_is_ready_as_it_serves(files: tuple[Path, Path], tmp_path: Path) -> None:
+    """Over TLS with a certificate, and without TLS else."""
+    port = _free()
+    check = json.loads(DOCKERFILE.partition("HEALTHCHECK")[2].partition("CMD ")[2].splitlines()[0])
+    command = [sys.executable, *(part.replace(":8642/", f":{port}/") for part in check[1:])]
+
+    def asked(environment: dict[str, str]) -> int:
+        done = subprocess.run(  # noqa: S603 - what the image runs
+            command, env=environment, capture_output=True, timeout=_PATIENCE, check=False
+        )
+        return done.returncode
+
+    with town(tmp_path / "town") as made, Server("", made.app, lambda: None, listen="127.0.0.1", port=port, tls=files):
+        assert [0, 1] == [asked({"BRAID_CERTIFICATE": str(files[0])}), asked({})]
+    with town(tmp_path / "plain") as made, Server("", made.app, lambda: None, listen="127.0.0.1", port=port):
+        assert [0, 1] == [asked({}), asked({"BRAID_CERTIFICATE": str(files[0])})]
 
 
 def test_a_client_trusts_an_authority_or_the_certificate_itself(
