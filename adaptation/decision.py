@@ -6,9 +6,12 @@
   was changed recently. So under a constant load it changes at most twice.
 
 The best choice has the most value of those that fit in some cores; then the least need, then the fewest changes. If
-none fits, it is the cheapest one. The search is exact where there are few choices, and where no alternate changes what
-tasks below get, but for costs rounded up to an eight-thousandth of the most that choices can differ by. Otherwise it
-climbs from the cheapest choice, which is exact too.
+none fits, it is the cheapest one. Where cores have a price and the policy says what value is worth, value counts less
+what the cores for it cost. What a budget pays for is a bound on cores.
+
+The search is exact where there are few choices, and where no alternate changes what tasks below get, but for costs
+rounded up to an eight-thousandth of the most that choices can differ by. Otherwise it climbs from the cheapest choice,
+which is exact too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +80,7 @@ def permission(dynamic: DynamicDocument, policy: Policy, states: GuardStates, st
     )
 
 
+HOURS_A_DAY = 24.0
 _MOST_WORK = 60_000
 """The most work, as choices times tasks, for which every choice is tried."""
 _STEPS = 8_192
@@ -91,6 +95,13 @@ class ChoiceSpace(NamedTuple):
     opened: Mapping[str, bool]
     present: Mapping[str, str]
     """The alternates that run."""
+    core_value: float = 0.0
+    """The value that a core must bring: what it costs by what value is worth."""
+
+    def merit(self, alternates: Mapping[str, str]) -> float:
+        """The value of some alternates, less what their cores cost."""
+        value = self.flow.value(alternates)
+        return value - self.core_value * self.flow.need(self.selection(alternates)) if self.core_value else value
 
     def selection(self, alternates: Mapping[str, str]) -> Selection:
         """The selection of some alternates."""
@@ -112,7 +123,7 @@ def best_choice(space: ChoiceSpace, cores: float) -> Selection:
 
 def _merit(space: ChoiceSpace, alternates: Mapping[str, str], cores: float) -> tuple[bool, float, float, int]:
     need = space.flow.need(space.selection(alternates))
-    value = round(space.flow.value(alternates) / _NEARLY)
+    value = round(space.merit(alternates) / _NEARLY)
     same = sum(space.present.get(task) == name for task, name in alternates.items())
     fits = need <= cores
     # Needs that differ by their last digits only are equal.
@@ -182,6 +193,8 @@ def _divided(space: ChoiceSpace, cores: float) -> dict[str, str]:
             best[better], pick[better] = other[better], number
         table = best
         picks.append(pick)
+    # The table has sums of values, and the merit a mean.
+    table = table - space.core_value * len(tasks) * step * np.arange(room + 1)
     left = int(np.argmax(table >= table.max() - _NEARLY))
     chosen: dict[str, str] = {}
     for task, costs, pick in reversed(list(zip(tasks, extras, picks, strict=True))):
@@ -206,6 +219,7 @@ def _climbed(space: ChoiceSpace, start: Mapping[str, str], cores: float) -> dict
                 other = task.alternates[name]
                 gain = other.value - now.value
                 cost = rates[at] * (_unit_cost(other, below[at]) - _unit_cost(now, below[at]))
+                gain -= max(0.0, space.core_value * len(flow.dynamic) * cost)
                 if gain > _NEARLY and cost <= left - _NEARLY * abs(left):
                     merit = gain / max(cost, _NEARLY)
                     best = max(best or (0.0, 0.0, "", ""), (merit, -cost, task.id, name))
@@ -266,12 +280,34 @@ class Ground:
     cores: float
     """Those that are there for the dataflow."""
     now: float
+    price: float = 0.0
+    """What an hour of a core costs it, in money; less where others use what it runs."""
+    allowance: float | None = None
+    """The money an hour that its tenant has left for it."""
     patience: Patience = field(default_factory=Patience)
 
     @property
     def limit(self) -> float:
         """The cores that it may use."""
-        return self.cores if self.policy.cores is None else min(self.cores, self.policy.cores)
+        bounds = (self.cores, self.policy.cores, self.affordable)
+        return min(bound for bound in bounds if bound is not None)
+
+    @property
+    def affordable(self) -> float | None:
+        """The cores at which all that comes in is worked off for the money that there is; None if nothing bounds it."""
+        budget = None if self.policy.budget is None else self.policy.budget / HOURS_A_DAY
+        money = [bound for bound in (budget, self.allowance) if bound is not None]
+        return min(money) / self.price * self.target if money and self.price > 0 else None
+
+    @property
+    def core_value(self) -> float:
+        """The value that a core must bring; 0 if nobody said what value is worth."""
+        return self.price / max(self.policy.worth, _NEARLY) if self.policy.worth is not None else 0.0
+
+    @property
+    def limit_text(self) -> str:
+        """The cores that it may use, and whether money is what bounds them."""
+        return f"{self.limit:.3g}{' that its budget pays for' if self.limit == self.affordable else ''}"
 
     @property
     def target(self) -> float:
@@ -309,7 +345,7 @@ def decide(ground: Ground, standing: StandingChoice) -> ChoiceDecision:
     if _is_overloaded(ground, kept):
         best = best_choice(_space(ground, kept), ground.limit / ground.target)
         if ground.flow.need(best) < ground.flow.need(kept) * (1 - _NEARLY):
-            why = f"it needs {ground.flow.need(kept):.3g} cores of {ground.limit:.3g}, so less than the target is done"
+            why = f"it needs {ground.flow.need(kept):.3g} cores of {ground.limit_text}, so less than the target is done"
             return _decision(ground, standing, best, why)
         return _decision(ground, standing, kept, "")
     return _improved(ground, standing, kept)
@@ -324,6 +360,11 @@ def expected_omega(need: float, cores: float) -> float:
     return 1.0 if need <= cores else cores / need
 
 
+def least_cost(ground: Ground, kept: Selection) -> float:
+    """What the cheapest choice that is permitted costs an hour."""
+    return ground.price * ground.flow.need(best_choice(_space(ground, kept), 0.0))
+
+
 def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> ChoiceDecision:
     """A better choice than what fits, if it has been there for a while."""
     best = best_choice(_space(ground, kept), ground.limit / (ground.target + ground.policy.tolerance))
@@ -336,16 +377,27 @@ def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> Choi
     is_cool = newest is None or ground.now - newest >= patience.cool_down_s
     if ground.now - since < patience.steady_s or not is_cool:
         return _decision(ground, replace(standing, better_since=since), kept, "", is_waiting=True)
-    before, after = ground.flow.value(kept.alternates), ground.flow.value(best.alternates)
-    gain = f"of value {after:.3g} rather than {before:.3g}" if after - before > _NEARLY else "as good for less"
-    why = f"it fits in {ground.limit:.3g} cores with {ground.flow.need(best):.3g}, and is {gain}"
+    why = f"it fits in {ground.limit_text} cores with {ground.flow.need(best):.3g}, and is {_gain(ground, best, kept)}"
     return _decision(ground, standing, best, why)
 
 
+def _gain(ground: Ground, choice: Selection, kept: Selection) -> str:
+    before, after = ground.flow.value(kept.alternates), ground.flow.value(choice.alternates)
+    cost = ground.price * (ground.flow.need(choice) - ground.flow.need(kept))
+    value = f"of value {after:.3g} rather than {before:.3g}"
+    if after - before < -_NEARLY:
+        return f"{value}, which is worth less than the {-cost:.3g} an hour that it saves"
+    if after - before > _NEARLY:
+        return f"{value}{f', for {cost:.3g} an hour more' if ground.core_value and cost > 0 else ''}"
+    return "as good for less"
+
+
 def _is_better(ground: Ground, choice: Selection, kept: Selection) -> bool:
-    """Whether it has more value, or as much for clearly less."""
-    gain = ground.flow.value(choice.alternates) - ground.flow.value(kept.alternates)
+    """Whether it has more merit by more than measurements may err, or as much for clearly less."""
+    space = _space(ground, kept)
+    gain = space.merit(choice.alternates) - space.merit(kept.alternates)
     margin = max(ground.policy.tolerance, _NEARLY)
+    gain -= margin * ground.core_value * abs(ground.flow.need(choice) - ground.flow.need(kept))
     saves = ground.flow.need(choice) < ground.flow.need(kept) * (1 - margin)
     fits = ground.flow.need(choice) * (ground.target + ground.policy.tolerance) <= ground.limit
     return fits and (gain > _NEARLY or (abs(gain) <= _NEARLY and saves))
@@ -363,6 +415,7 @@ def _space(ground: Ground, kept: Selection, fixed: Mapping[str, frozenset[str]] 
         alternates={task: sorted(names) for task, names in permitted.items()},
         opened=ground.permission.opened,
         present=kept.alternates,
+        core_value=ground.core_value,
     )
 
 

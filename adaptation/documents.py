@@ -120,6 +120,10 @@ class Policy(StrictForm):
     """The longest time that an event may take, in seconds."""
     cores: Positive | None = None
     """The most cores that it may need."""
+    worth: Amount | None = None
+    """What its best alternates are worth, in money an hour; others less, by their value."""
+    budget: Positive | None = None
+    """The most money a day that the cores it needs may cost."""
     events: Annotated[dict[Name, EventStreamForm], Field(max_length=MOST_EVENTS)] = Field(default_factory=dict)
     """Domain events, by the names that conditions use."""
     rules: Annotated[tuple[RuleForm, ...], Field(max_length=MOST_RULES, strict=False)] = ()

@@ -86,6 +86,14 @@ class FlowGraph:
         rates = self.entering(chosen, choice.opened)
         return sum(rate * alternate.cost for rate, alternate in zip(rates, chosen, strict=True))
 
+    def part_of_need(self, choice: Selection, users: Mapping[str, int]) -> float:
+        """The part of its need that falls to it, if each task's falls in equal parts to so many dataflows."""
+        chosen = self.chosen(choice.alternates)
+        rates = self.entering(chosen, choice.opened)
+        needs = [rate * alternate.cost for rate, alternate in zip(rates, chosen, strict=True)]
+        own = sum(need / users.get(task.id, 1) for need, task in zip(needs, self.tasks, strict=True))
+        return own / sum(needs) if sum(needs) else 1.0
+
     def value(self, alternates: Mapping[str, str]) -> float:
         """The mean value of the tasks with alternates; 1 if there are none."""
         values = [task.alternates[alternates[task.id]].value for task in self.tasks if task.is_dynamic]

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from adaptation.decision import ChoiceDecision, Ground, StandingChoice, decide
+from adaptation.decision import ChoiceDecision, Ground, StandingChoice, decide, least_cost
 from adaptation.documents import Selection
 from adaptation.flow import ONLY, is_open
 
@@ -23,6 +23,11 @@ class Sharer:
     running: Mapping[str, Hashable]
     """What each task runs as, by its id: equal for tasks that are shared, or would be with the same alternates."""
 
+    @property
+    def cost(self) -> float:
+        """What it costs an hour with what stands."""
+        return self.ground.price * self.ground.flow.need(self.standing.choice)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedDecisions:
@@ -32,6 +37,20 @@ class SharedDecisions:
     """By dataflow."""
     switches: tuple[Mapping[str, str], ...]
     """For each switch of a running task its id in each of the dataflows that want it."""
+
+
+def allowances(sharers: Sequence[Sharer], money: float) -> Mapping[str, float]:
+    """What is left of a tenant's money an hour for each of its dataflows, those of most worth first.
+
+    Each may have its cheapest choice, so that those that come first leave that much to the others.
+    """
+    least = {sharer.dataflow: least_cost(sharer.ground, sharer.standing.choice) for sharer in sharers}
+    left, allowed = max(0.0, money - sum(least.values())), {}
+    for sharer in sorted(sharers, key=lambda sharer: -(sharer.ground.policy.worth or 0.0)):
+        cheapest = least[sharer.dataflow]
+        allowed[sharer.dataflow] = cheapest + left
+        left -= max(0.0, min(sharer.cost, cheapest + left) - cheapest)
+    return allowed
 
 
 def decide_together(sharers: Sequence[Sharer]) -> SharedDecisions:

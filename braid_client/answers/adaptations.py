@@ -83,5 +83,7 @@ class PolicyForm(Form):
     tolerance: float = Field(default=0.05, ge=0, lt=1)
     latency: float | None = Field(default=None, gt=0)
     cores: float | None = Field(default=None, gt=0)
+    worth: float | None = Field(default=None, ge=0)
+    budget: float | None = Field(default=None, gt=0)
     events: dict[str, Any] = Field(default_factory=dict, max_length=100)
     rules: list[dict[str, Any]] = Field(default_factory=list, max_length=100)

@@ -34,6 +34,8 @@ class Quota(Form):
     """Dataflows that began at the earliest events, which share nothing and have jobs of their own."""
     state_mb: _Count = 4_000
     """The MB in the states of all tasks that its dataflows need."""
+    budget: _Count = 1_000_000
+    """The money a day that the cores of its dataflows with alternates may cost."""
 
 
 class QuotaUse(Answer):
@@ -52,6 +54,8 @@ class QuotaUse(Answer):
     from_earliest: int
     state_mb: int | None = None
     """None from a manager that does not lead. States of less than 10,000 bytes are not counted."""
+    budget: float | None = None
+    """None from a manager that does not lead, and without a price of cores."""
 
 
 class PublishingForm(Form):

@@ -59,10 +59,12 @@ class Program:
         tolerance: float | None = None,
         latency: float | None = None,
         cores: float | None = None,
+        worth: float | None = None,
+        budget: float | None = None,
         events: Mapping[str, BuiltOutput | OtherOutput] | None = None,
         rules: Sequence[BuiltRule] = (),
     ) -> None:
-        """What to keep while the dataflow runs: a part of the events' rate, seconds of latency, cores, and rules."""
+        """What to keep while the dataflow runs: a part of the events' rate, seconds, cores, money, and rules."""
         step = "the policy"
         if self._policy is not None:
             raise BuildError(step, "the program has one already", "say all of it in one call")
@@ -75,7 +77,7 @@ class Program:
                 remedy = "name it as an OtherOutput with its dataflow"
                 raise BuildError(step, f"the event {name!r} is an output of another program", remedy)
         given = {"throughput": throughput, "tolerance": tolerance, "latency": latency, "cores": cores}
-        self._policy = present(given)
+        self._policy = present({**given, "worth": worth, "budget": budget})
         self._rules = tuple(rules)
 
     def document(self) -> dict[str, Any]:

@@ -9,17 +9,18 @@ import json
 import logging
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import networkx as nx
 from sqlmodel import col, select
 
-from adaptation.decision import ChoiceDecision
+from adaptation.decision import HOURS_A_DAY, ChoiceDecision
 from adaptation.documents import EventStreamForm
 from adaptation.guard_states import DomainEvent, Observed
-from adaptation.shared_switches import Sharer, decide_together
+from adaptation.shared_switches import Sharer, allowances, decide_together
 from braid_client.answers.overview import OperationKind
 from bridge import Message, NotConnected, topics
 from bridge.transport.mqtt_client import MqttClient
@@ -33,7 +34,7 @@ from manager.kernel.transitions import Phase
 from manager.observations.reports import JobSeen
 from manager.problem import Trouble
 from manager.reconfigurations.use_cases import Reconfigurations
-from manager.store.tables import DataflowRow
+from manager.store.tables import DataflowRow, TenantRow
 from manager.use_case import Tools
 from merge import Instance
 
@@ -136,6 +137,7 @@ class FlowLayouts:
             if running is None:
                 return None
             tasks = {task: state.running.tasks[Instance(instance)] for task, instance in instances.items()}
+            users = {task: len(state.running.users[Instance(instance)]) for task, instance in instances.items()}
         homes = {
             instance: str(home.job)
             for instance in instances.values()
@@ -155,6 +157,7 @@ class FlowLayouts:
             plans={job: self._plans[job] for job in jobs if job in self._plans},
             host_cores=self._cores,
             batch_cores={job: self._batch_cores[job] for job in jobs if job in self._batch_cores},
+            users=users,
         )
 
 
@@ -184,7 +187,7 @@ class Adapter:
     def look(self) -> None:
         """Look at all dynamic dataflows, and switch what should be switched."""
         if not self._tools.committer.leads:
-            self._board.known = {}
+            self._board.known, self._board.costs = {}, None
             return
         self._board.known = self._known()
         names = self._names()
@@ -214,7 +217,7 @@ class Adapter:
     def stop(self) -> None:
         """Read no more events."""
         self._line.stop()
-        self._board.known = {}
+        self._board.known, self._board.costs = {}, None
 
     def _known(self) -> Mapping[str, AdaptedDataflow]:
         """All dynamic dataflows as their rows are now. Of documents, only those that are new are read."""
@@ -281,10 +284,23 @@ class Adapter:
         return frozenset().union(*under_way)
 
     def _decide(self, free: Sequence[AdaptedDataflow], now: float) -> None:
+        price = self._tools.pricing.per_core_hour or 0.0
+        adapting = [adapted for adapted in free if adapted.as_of.chosen is not None]
+        grounds = {
+            adapted.as_of.row.id: ground for adapted in adapting if (ground := adapted.ground(now, price)) is not None
+        }
         sharers = [
-            Sharer(dataflow=adapted.as_of.row.id, ground=ground, standing=adapted.standing, running=_running(adapted))
-            for adapted in free
-            if adapted.as_of.chosen is not None and (ground := adapted.ground(now)) is not None
+            Sharer(
+                dataflow=dataflow,
+                ground=ground,
+                standing=self._board.known[dataflow].standing,
+                running=_running(self._board.known[dataflow]),
+            )
+            for dataflow, ground in grounds.items()
+        ]
+        allowed = self._allowances(sharers) if price else {}
+        sharers = [
+            replace(sharer, ground=replace(sharer.ground, allowance=allowed.get(sharer.dataflow))) for sharer in sharers
         ]
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()
@@ -299,6 +315,20 @@ class Adapter:
             nx.add_path(together, sorted(switch))
         for group in sorted(map(sorted, nx.connected_components(together))):
             self._switch({dataflow: decided.decisions[dataflow] for dataflow in group})
+
+    def _allowances(self, sharers: Sequence[Sharer]) -> Mapping[str, float]:
+        """The money an hour that the budgets of tenants leave for their dataflows."""
+        owned: defaultdict[str, list[Sharer]] = defaultdict(list)
+        for sharer in sharers:
+            owned[self._board.known[sharer.dataflow].as_of.row.tenant].append(sharer)
+        self._board.costs = {tenant: HOURS_A_DAY * sum(own.cost for own in owned[tenant]) for tenant in owned}
+        with self._tools.store.read() as session:
+            rows = session.exec(select(TenantRow.name, TenantRow.budget).where(col(TenantRow.name).in_(owned))).all()
+        return {
+            dataflow: money
+            for tenant, budget in rows
+            for dataflow, money in allowances(owned[tenant], budget / HOURS_A_DAY).items()
+        }
 
     def _switch(self, decisions: Mapping[str, ChoiceDecision]) -> None:
         """Switch dataflows together. What is refused is decided again at the next look."""

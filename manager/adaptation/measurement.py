@@ -56,6 +56,8 @@ class FlowLayout:
     host_cores: Mapping[str, float] = field(default_factory=dict)
     batch_cores: Mapping[str, float] = field(default_factory=dict)
     """The cores that a job's batches take whatever they hold."""
+    users: Mapping[str, int] = field(default_factory=dict)
+    """How many dataflows use each task, by its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class FlowMeasured:
     """The events that wait for each source task, beyond those that wait for the next batch in any case."""
     got: float | None
     """The cores that its tasks got in jobs that fall behind: there were no more. None if none falls behind."""
+    users: Mapping[str, int] = field(default_factory=dict)
+    """How many dataflows use each task; one, if it is not named."""
 
 
 class _Stretch(NamedTuple):
@@ -120,6 +124,7 @@ def flow_measured(layout: FlowLayout, seen: Mapping[str, JobSeen], now: float) -
         cores=max(0.0, min(_in_jobs(layout, known), _on_hosts(layout, known))),
         waiting={task: _waiting_in(stream, layout, known) for task, stream in layout.streams.items()},
         got=_got(layout, known, behind) if behind else None,
+        users=layout.users,
     )
 
 
@@ -153,7 +158,9 @@ def _metrics(
     layout: FlowLayout, known: Mapping[str, _Stretch], rates: Mapping[str, float], own: Mapping[str, _Stretch]
 ) -> Iterator[tuple[MetricKey, float]]:
     yield MetricKey("rate", None), sum(rates.values())
-    loads = {instance: known[layout.homes[instance]].busy(instance) for instance in set(layout.instances.values())}
+    # Another dataflow's job may have the source.
+    homes = {instance: job for instance in set(layout.instances.values()) if (job := layout.homes[instance]) in known}
+    loads = {instance: known[job].busy(instance) for instance, job in homes.items()}
     yield MetricKey("load", None), sum(loads.values())
     for task, over in own.items():
         did = over.did(layout.instances[task])
@@ -328,8 +335,8 @@ class AdaptedDataflow:
         if got is not None and now - max([self.behind or now, *self.standing.since.values()]) >= _SETTLED:
             self.got = now, got
 
-    def ground(self, now: float) -> Ground | None:
-        """Return what a decision rests on; None as long as too little was measured."""
+    def ground(self, now: float, price: float = 0.0) -> Ground | None:
+        """Return what a decision rests on, at a price of a core; None as long as too little was measured."""
         if self.measured is None:
             return None
         waiting = self.measured.waiting
@@ -338,9 +345,10 @@ class AdaptedDataflow:
             for task, rate in self.measured.rates.items()
         }
         got = [self.got[1]] if self.got is not None and now - self.got[0] < _BELIEVED else []
-        figures = FlowFigures(rates=rates, measured=self.learnt, numbers=self.states.numbers)
+        flow = flow_of(self.dynamic, FlowFigures(rates=rates, measured=self.learnt, numbers=self.states.numbers))
         return Ground(
-            flow=flow_of(self.dynamic, figures),
+            flow=flow,
+            price=price * flow.part_of_need(self.standing.choice, self.measured.users),
             permission=self.permission(now),
             policy=self.as_of.policy,
             cores=min([self.measured.cores, *got]),
@@ -373,6 +381,8 @@ class AdaptationBoard:
     def __init__(self) -> None:
         self.known: Mapping[str, AdaptedDataflow] = {}
         """By dataflow; replaced as a whole."""
+        self.costs: Mapping[str, float] | None = None
+        """What the dataflows of each tenant cost a day; None where that is not known."""
 
 
 def adapted_dataflow(dynamic: DynamicDocument, as_of: AdaptedRow) -> AdaptedDataflow:

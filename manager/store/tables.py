@@ -54,6 +54,8 @@ class TenantRow(SQLModel, table=True):
     from_earliest: int = Field(default=20, sa_column_kwargs={"server_default": "20"})
     state_mb: int = Field(default=4_000, sa_column_kwargs={"server_default": "4000"})
     """How large the states of all its tasks may be."""
+    budget: int = Field(default=1_000_000, sa_column_kwargs={"server_default": "1000000"})
+    """The money a day that its dataflows with alternates may cost."""
     stopped_at: float | None = None
     """When one of its tasks was last stopped because it asked for too much."""
     quarantined_until: float | None = None

@@ -48,6 +48,7 @@ _LIMITS = {
     "requests_per_minute": "The most requests in a minute.",
     "from_earliest": "The most dataflows that began at the earliest events.",
     "state_mb": "The most MB that the states of its tasks may have in all.",
+    "budget": "The most money a day that its dataflows with alternates may cost.",
 }
 """What the option of each limit of a quota says."""
 

@@ -505,11 +505,16 @@ class Administration(Base):
         return TenantAnswer(
             name=row.name,
             quota=Quota.model_validate(row, from_attributes=True),
-            uses=QuotaUse(secrets=kept, state_mb=state_mb, **counts[row.name]),
+            uses=QuotaUse(secrets=kept, state_mb=state_mb, budget=self._cost_of(row.name), **counts[row.name]),
             created=moment(row.created),
             publishes_code=row.publishes,
             quarantined_until=moment(until) if until is not None and time.time() < until else None,
         )
+
+    def _cost_of(self, tenant: str) -> float | None:
+        """What a tenant's dataflows with alternates cost a day, where this manager knows."""
+        costs = self._tools.adaptations.costs
+        return None if costs is None else round(costs.get(tenant, 0.0), 2)
 
     def _state_sizes(self) -> Mapping[str, int] | None:
         """The sizes of the states of tenants, where this manager knows what runs for whom."""

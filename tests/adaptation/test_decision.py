@@ -28,7 +28,7 @@ from adaptation.flow import ONLY, FlowAlternate, FlowEdge, FlowFigures, FlowGrap
 from adaptation.forecast import forecast
 from adaptation.guard_states import BEFORE_ANY_LOOK, DomainEvent, GuardStates, Observed, advance
 from adaptation.guards import MetricKey
-from adaptation.shared_switches import Sharer, decide_together
+from adaptation.shared_switches import Sharer, allowances, decide_together
 from tests.adaptation.drawn import CORES, GATED, POLICIES, dynamic_in, flows, permissions, read, spaces
 
 NEARLY = 1e-9
@@ -285,6 +285,90 @@ def test_where_nothing_fits_the_cheapest_is_found_without_trying_everything(spac
     assert flow_by_paths(space.flow, found) == pytest.approx(
         min(flow_by_paths(space.flow, each) for each in every_choice(space))
     )
+
+
+core_values = st.sampled_from([0.0, 0.1, 1.0, 10.0])
+
+
+@settings(max_examples=80)
+@given(space=spaces(), cores=CORES, core_value=core_values)
+def test_no_permitted_choice_has_more_value_less_what_it_costs(
+    space: ChoiceSpace, cores: float, core_value: float
+) -> None:
+    """Of those that fit, however many choices are tried."""
+    priced = space._replace(core_value=core_value)
+    found = best_choice(priced, cores)
+    if space.flow.need(found) <= cores:
+        for each in every_choice(space):
+            fits = flow_by_paths(space.flow, each) <= cores * (1 - NEARLY)
+            assert not fits or priced.merit(each.alternates) <= priced.merit(found.alternates) + 2 * NEARLY
+
+
+@settings(max_examples=60)
+@given(space=spaces(alike=True), cores=CORES, core_value=core_values)
+def test_dividing_the_cores_counts_their_price(space: ChoiceSpace, cores: float, core_value: float) -> None:
+    """Nearly as much is left of the value as by trying everything."""
+    priced, flow = space._replace(core_value=core_value), space.flow
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(searched, "_MOST_WORK", 0)
+        found = best_choice(priced, cores)
+    scarce, widest = best_choice(priced, cores * 0.99), max(map(flow.need, every_choice(space)))
+    if flow.need(scarce) <= cores * 0.99 and widest < 10 * cores:
+        assert priced.merit(found.alternates) >= priced.merit(scarce.alternates) - 0.002 * core_value * widest - NEARLY
+
+
+@settings(max_examples=60)
+@given(data=st.data(), ground=grounds())
+def test_with_worth_it_comes_to_rest_where_nothing_is_clearly_better(data: st.DataObject, ground: Ground) -> None:
+    """After two switches at most, also where money bounds the cores."""
+    policy = ground.policy.model_copy(
+        update={
+            "worth": data.draw(st.sampled_from([0.0, 0.5, 5.0])),
+            "budget": data.draw(st.sampled_from([None, 1.0, 24.0])),
+        }
+    )
+    ground = replace(ground, policy=policy, price=data.draw(st.sampled_from([0.0, 0.2, 2.0])))
+    decisions = list(decided(ground, data.draw(standing_choices(ground.flow)), 20))
+    assert sum(bool(each.reasons) for each in decisions) <= 2
+    assert not decisions[-1].reasons
+
+
+def test_value_that_is_worth_less_than_its_cores_is_not_paid_for() -> None:
+    """At the price of an hour of a core; where nobody names a worth, value counts without a price."""
+    standing = StandingChoice(choice=Selection(alternates={"a": "fine"}), better_since=0.0)
+    ground = replace(ground_at(50.0, 30.0), price=1.0)
+    assert "fine" == decide(ground, standing).choice.alternates["a"]
+    worthy = replace(ground, policy=Policy(worth=5.0))
+    assert "fine" == decide(worthy, standing).choice.alternates["a"]
+    decision = decide(replace(ground, policy=Policy(worth=0.5)), standing)
+    assert "coarse" == decision.choice.alternates["a"]
+    (reason,) = decision.reasons
+    assert reason.endswith("which is worth less than the 0.45 an hour that it saves")
+
+
+def test_a_budget_bounds_the_cores_that_it_pays_for() -> None:
+    """That of the policy by the day, and what its tenant has left for it by the hour."""
+    standing = StandingChoice(choice=Selection(alternates={"a": "fine"}))
+    ground = replace(ground_at(100.0, 0.0), price=1.0)
+    assert "fine" == decide(replace(ground, policy=Policy(budget=24.0)), standing).choice.alternates["a"]
+    poor = decide(replace(ground, policy=Policy(budget=12.0)), standing)
+    assert "middle" == poor.choice.alternates["a"]
+    assert "that its budget pays for" in poor.reasons[0]
+    assert "middle" == decide(replace(ground, allowance=0.5), standing).choice.alternates["a"]
+    assert "fine" == decide(replace(ground, allowance=0.5, price=0.0), standing).choice.alternates["a"]
+
+
+def test_of_one_budget_the_dataflows_of_most_worth_have_their_part_first() -> None:
+    """Each may have its cheapest choice; what is left goes down the row, and one budget never pays for too much."""
+
+    def sharer(name: str, worth: float, alternate: str) -> Sharer:
+        ground = replace(ground_at(100.0, 0.0), price=1.0, policy=Policy(worth=worth))
+        standing = StandingChoice(choice=Selection(alternates={"a": alternate}))
+        return Sharer(dataflow=name, ground=ground, standing=standing, running={})
+
+    allowed = allowances([sharer("cheap", 1.0, "coarse"), sharer("dear", 5.0, "fine")], 1.2)
+    assert {"dear": pytest.approx(1.1), "cheap": pytest.approx(0.2)} == allowed
+    assert {"one": pytest.approx(0.1)} == allowances([sharer("one", 1.0, "fine")], 0.0)
 
 
 @given(st.data())

@@ -16,6 +16,7 @@ export const LIMITS = {
   wheel_bytes: "Bytes of wheels",
   from_earliest: "Dataflows from the earliest events",
   state_mb: "MB of states",
+  budget: "Money a day for dataflows with alternates",
   requests_per_minute: "Requests a minute",
 };
 /** How many requests came is not counted over all managers. */

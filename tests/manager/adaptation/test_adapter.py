@@ -12,13 +12,14 @@ from braid_client.answers.adaptations import AdaptationAnswer
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.overview import OperationKind
 from braid_client.answers.reconfigurations import ReconfigurationForm
+from braid_client.answers.tenants import Quota
 from bridge import Message
 from engine.tasks.filters import GATE
 from manager.adaptation.adapter import Adapter, DomainEventLine
 from manager.kernel.transitions import Phase, TransitionEvent
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest
-from manager.use_case import Caller, Paging
+from manager.use_case import Caller, Paging, Pricing
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import ANN, BOB, OPERATOR, Manager, leading, take
 
@@ -76,12 +77,13 @@ class Line:
 class Played:
     """An adapter whose time, jobs and events a test plays."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, price: float | None = None) -> None:
+        """`price` is that of an hour of a core."""
         self.manager = manager
         self.now = BEGINS
         self.lines: list[Line] = []
         self.adapter = Adapter(
-            manager.tools,
+            replace(manager.tools, pricing=Pricing(per_core_hour=price)),
             DomainEventLine(self._connect, clock=lambda: self.now),
             clock=lambda: self.now,
             monotonic=lambda: self.now,
@@ -313,6 +315,50 @@ def test_tenants_that_want_the_same_share_and_one_that_differs_does_not_change_t
     played.runs(120, per_second=2_000)
     assert ("quick", "quick") == (played.active(ann), played.active(bob))
     assert 1 == len(set(instances()))
+
+
+def test_worth_is_weighed_against_the_price_of_cores_for_its_own_dataflow_alone(manager: Manager) -> None:
+    """Ann's best alternate is worth less than the cores for it; bob, who shares it and names no worth, keeps it."""
+    played = Played(manager, price=1.0)
+    ann, bob = submit(manager, policy={"worth": 0.05}), submit(manager, BOB)
+    played.runs(120, per_second=200)
+    assert ("quick", "precise") == (played.active(ann), played.active(bob))
+    (entry,) = manager.service.operations.page(ANN, Paging(), kind=OperationKind.ADAPT).items
+    assert "which is worth less than the" in entry.note
+    manager.service.adaptations.set_policy(ANN, ann, b'{"worth": 5.0}')
+    played.runs(180, per_second=200)
+    assert ("precise", "precise") == (played.active(ann), played.active(bob))
+
+
+def test_without_a_price_worth_and_budgets_count_nothing(manager: Manager, played: Played) -> None:
+    """As nobody knows what cores cost."""
+    dataflow = submit(manager, policy={"worth": 0.001, "budget": 0.001})
+    played.runs(120, per_second=200)
+    assert "precise" == played.active(dataflow)
+    tenants = manager.service.administration.tenants(OPERATOR, Paging()).items
+    assert {None} == {each.uses.budget for each in tenants}
+
+
+def test_a_tenants_budget_bounds_all_of_its_dataflows_and_no_others(manager: Manager) -> None:
+    """Ann's two would cost 7 a day or more, and may cost 2; a budget that is raised lets them be precise again."""
+    played = Played(manager, price=1.0)
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(budget=2))
+    other = [{"id": "s", "type": "source"}, *json.loads(dynamic())["tasks"][1:]]
+    other[1]["alternates"][0]["config"], other[1]["alternates"][1]["config"] = {"add": 3}, {"add": 4}
+    cost = {"add 1": 0.001, "add 2": 0.000_01, "add 3": 0.001, "add 4": 0.000_01}
+    both = [submit(manager), submit(manager, name="second", tasks=other)]
+    bob = submit(manager, BOB)
+    played.runs(60, per_second=200, cost=cost)
+    assert ["quick", "quick"] == [played.active(each) for each in both]
+    assert "precise" == played.active(bob)
+
+    tenants = manager.service.administration.tenants(OPERATOR, Paging()).items
+    uses = {each.name: each.uses.budget for each in tenants}
+    assert 0.0 < (uses["ann"] or 0.0) < 1.0
+    assert uses["bob"] == pytest.approx(4.8, rel=0.2)
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(budget=60))
+    played.runs(180, per_second=200, cost=cost)
+    assert ["precise", "precise"] == [played.active(each) for each in both]
 
 
 @pytest.mark.parametrize(("switch", "waiting"), [("consistent", 1), ("fast", 0)])

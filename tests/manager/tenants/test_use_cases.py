@@ -403,6 +403,7 @@ def test_what_a_tenant_uses_is_counted(with_vault: Manager) -> None:
         "from_earliest": 0,
         "wheel_bytes": 0,
         "state_mb": 0,
+        "budget": None,
     }
     assert used | {"sources": 2, "secrets": 2, "modules": 4, "keys": 4} == ann.uses.model_dump()
 
