@@ -1,1 +1,1 @@
-"""Dataflows that adapt, simulated: the thesis' figures beside Braid's, as `make bench-adapt` prints them."""
+"""Dataflows that adapt, simulated: the experiments of a thesis, with its algorithms and Braid's own."""

@@ -1,4 +1,4 @@
-"""Dataflows that adapt, simulated: the thesis' tables and this project's bounds.
+"""Dataflows that adapt, simulated: the experiments of a thesis, and this project's bounds.
 
     python -m benchmarks.adaptation [--quick]
 
@@ -28,7 +28,7 @@ def main(*, quick: bool) -> None:
     figures: dict[str, list[Row]] = {name: [] for name in parts}
     for name, rows in parts.items():
         for row in rows:
-            print(f"{name}: {row['what']}: thesis {row['thesis']}, ours {row['ours']}", flush=True)
+            print(f"{name}: {row['what']}: {row['ours']}", flush=True)
             figures[name].append(row)
     print(json.dumps(figures))
 

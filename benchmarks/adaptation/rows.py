@@ -1,4 +1,4 @@
-"""Rows of the report: what was measured, the thesis' figure or this project's bound, ours, and what explains them."""
+"""Rows of the report: what was measured, the figures, and what explains them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +13,9 @@ INTERVALS = 144
 SEEDS = (1, 2, 3)
 
 
-def row(what: str, thesis: Any, ours: Any, note: str = "") -> Row:
+def row(what: str, ours: Any, note: str = "") -> Row:
     """One row; figures are rounded."""
-    made = {"what": what, "thesis": thesis, "ours": _rounded(ours)}
+    made = {"what": what, "ours": _rounded(ours)}
     return made | {"note": note} if note else made
 
 

@@ -21,7 +21,7 @@ import typer
 from benchmarks.papers.catalogue import PAPERS
 from benchmarks.papers.drawings import drawing_of
 from benchmarks.papers.exhibits import Paper, PaperBenchmark
-from benchmarks.papers.page import headlines_of, page_of, picture_path
+from benchmarks.papers.page import headlines_of, page_of, picture_path, results_for
 from benchmarks.papers.records import EVIDENCE, Length, PaperRecord, Run
 from workloads.report.drawings import svg_of
 from workloads.results import machine
@@ -48,19 +48,20 @@ def write_pages(paper: Paper) -> None:
     record = PaperRecord(paper)
     results = record.results()
     (EVIDENCE / f"paper-{paper.number}.md").write_text(page_of(paper, record.shown(), results), encoding="utf-8")
-    for path, svg in pictures_of_paper(paper, results).items():
+    for path, svg in pictures_of_paper(paper, record.shown(), results).items():
         (EVIDENCE / path).parent.mkdir(exist_ok=True)
         (EVIDENCE / path).write_text(svg, encoding="utf-8")
     every = {number: PaperRecord(paper).results() for number, paper in PAPERS.items()}
     (EVIDENCE / "README.md").write_text(headlines_of(list(PAPERS.values()), every), encoding="utf-8")
 
 
-def pictures_of_paper(paper: Paper, results: Mapping[str, Any]) -> dict[str, str]:
+def pictures_of_paper(paper: Paper, runs: Mapping[str, Run], results: Mapping[str, Any]) -> dict[str, str]:
     """The pictures that are drawn for a page, by their paths."""
+    shown = [(exhibit, results_for(exhibit, runs, results)) for exhibit in paper.exhibits]
     return {
-        path: svg_of(partial(drawing_of, exhibit, exhibit.plot, results))
-        for exhibit in paper.exhibits
-        if exhibit.plot and (path := picture_path(paper, exhibit, results)) != exhibit.picture
+        path: svg_of(partial(drawing_of, exhibit, exhibit.plot, figures))
+        for exhibit, figures in shown
+        if exhibit.plot and (path := picture_path(paper, exhibit, figures)) != exhibit.picture
     }
 
 

@@ -308,6 +308,7 @@ _WAVE = Exhibit(
         )
     ),
     note="The thesis simulates. Here three services get the same wave, one after another.",
+    needs_quiet=True,
 )
 
 
@@ -320,6 +321,7 @@ def _on_machines(
         columns=(_column("", form),),
         rows=tuple(_row(name, (paper,), reading) for name, paper, reading in rows),
         note=note,
+        needs_quiet=True,
     )
 
 

@@ -117,6 +117,8 @@ class Exhibit:
     note: str = ""
     """What explains differences. Figures of ours do not belong here, since nobody would bring them up to date."""
     plot: Plot | None = None
+    needs_quiet: bool = False
+    """Whether it only counts if nothing else ran on the machine; else ratios within a run are worth something."""
     picture: str = ""
     """One below `docs/evidence` that the benchmark draws itself."""
 

@@ -9,12 +9,29 @@ from benchmarks.papers.exhibits import ComparedColumn, Exhibit, MeasuredFigure, 
 _T = TypeVar("_T")
 
 _NOTHING = "-"
+_BUSY = """Where the load before a run is above the number of cores, other work took part of the machine: only
+figures of one run can be compared with each other, and what needs a quiet machine is left out.
+"""
 _BEGINNING = """# Evidence
 
 Braid follows five papers. Each has a page with its tables and figures beside what was measured here, and with what was
 not reproduced. `make paper-000` to `make paper-004` run the benchmarks and write the pages, quickly or with `FULL=1` in
 full. [A picture](peers.svg) has fifty dataflows beside Node-RED, PyFlink and PySpark.
 """
+
+
+def results_for(
+    exhibit: Exhibit, runs: Mapping[str, Mapping[str, Any]], results: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The results that count for an exhibit."""
+    if not exhibit.needs_quiet:
+        return results
+    return {name: figures for name, figures in results.items() if name not in runs or not _was_busy(runs[name])}
+
+
+def _was_busy(run: Mapping[str, Any]) -> bool:
+    """Whether others wanted more than all cores when a run began."""
+    return bool(run["load"]["before"] > run["machine"]["cores"])
 
 
 def page_of(paper: Paper, runs: Mapping[str, Mapping[str, Any]], results: Mapping[str, Any]) -> str:
@@ -26,8 +43,10 @@ def page_of(paper: Paper, runs: Mapping[str, Mapping[str, Any]], results: Mappin
         f"`{target}` measures this and writes the page; with `FULL=1` it takes longer and leaves nothing out.\n",
         _table(("benchmark", "measured", "machine", "load before and after"), list(_measured(paper, runs))),
     ]
+    if any(map(_was_busy, runs.values())):
+        parts.append(_BUSY)
     for exhibit in paper.exhibits:
-        parts += [f"## {exhibit.heading}\n", *_shown(paper, exhibit, results)]
+        parts += [f"## {exhibit.heading}\n", *_shown(paper, exhibit, results_for(exhibit, runs, results))]
     parts.append("## What was not reproduced\n")
     parts.append(_table(("in the paper", "why"), [(missing.place, missing.why) for missing in paper.missing]))
     return "\n".join(parts)

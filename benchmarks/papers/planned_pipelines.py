@@ -13,7 +13,8 @@ from benchmarks.papers.exhibits import (
     Shown,
 )
 
-_BENCHMARK = "planner"
+_PLANNER, _CHANGES = "planner", "changes"
+_PARTS = ("planning", "reuse", "scenarios")
 _SCENARIOS = {"house": "simple: a house", "highway": "middle: a highway", "patients": "complex: patients"}
 
 
@@ -27,7 +28,7 @@ def _times(place: str, title: str, across: str, series: dict[str, str], points: 
             ComparedRow(
                 name=f"{many}",
                 paper=(None,) * len(series),
-                ours=tuple(MeasuredFigure(_BENCHMARK, "planning", key, f"{many}") for key in series.values()),
+                ours=tuple(MeasuredFigure(_PLANNER, "planning", key, f"{many}") for key in series.values()),
             )
             for many in points
         ),
@@ -40,7 +41,7 @@ _GROWTH = Exhibit(
     title="How planning grows: the power of the size",
     columns=(ComparedColumn(title="", form=".1f"),),
     rows=tuple(
-        ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_BENCHMARK, "planning", "growth", key),))
+        ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_PLANNER, "planning", "growth", key),))
         for name, key, paper in (
             ("steps in a row", "steps_ms", "exponential"),
             ("joins that want both alike", "joins_equal_ms", "exponential, faster than steps"),
@@ -57,8 +58,8 @@ def _overhead(name: str, title: str, dynamic: float, planned: float) -> Compared
         paper=(dynamic, planned, None),
         ours=(
             None,
-            MeasuredFigure(_BENCHMARK, "scenarios", name, "ratio"),
-            MeasuredFigure(_BENCHMARK, "scenarios", name, "planning_ms"),
+            MeasuredFigure(_PLANNER, "scenarios", name, "ratio"),
+            MeasuredFigure(_PLANNER, "scenarios", name, "planning_ms"),
         ),
     )
 
@@ -93,9 +94,7 @@ _RESTARTS = Exhibit(
         ComparedRow(
             name=f"{sections}",
             paper=(None,) * 3,
-            ours=tuple(
-                MeasuredFigure(_BENCHMARK, "new_plans", "seconds", f"{sections}", key) for key in _WAYS.values()
-            ),
+            ours=tuple(MeasuredFigure(_CHANGES, "new_plans", "seconds", f"{sections}", key) for key in _WAYS.values()),
         )
         for sections in (1, 2, 4, 8, 20, 80)
     ),
@@ -108,7 +107,7 @@ _RESTARTS = Exhibit(
 
 
 def _less(name: str, paper: Shown, *path: str) -> ComparedRow:
-    return ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_BENCHMARK, "new_plans", *path),))
+    return ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_CHANGES, "new_plans", *path),))
 
 
 _LESS = Exhibit(
@@ -131,7 +130,7 @@ _REUSE = Exhibit(
         ComparedRow(
             name=name,
             paper=(None, None),
-            ours=tuple(MeasuredFigure(_BENCHMARK, "reuse", key, figure) for figure in ("ratio", "between_ratio")),
+            ours=tuple(MeasuredFigure(_PLANNER, "reuse", key, figure) for figure in ("ratio", "between_ratio")),
         )
         for key, name in (("narrow", "places allow three of six modules"), ("open", "places allow any module"))
     ),
@@ -145,7 +144,10 @@ PLANNED_PIPELINES = Paper(
         "The paper plans pipelines of Spark by constraints on a cluster of six machines. Here it is one machine with "
         "two cores. The values of its tables 4 and 5 and of its figures are pictures, so only its text can be compared."
     ),
-    benchmarks=(PaperBenchmark(name=_BENCHMARK, module="benchmarks.planner"),),
+    benchmarks=(
+        PaperBenchmark(name=_PLANNER, module="benchmarks.planner", quick=("--quick", *_PARTS), full=_PARTS),
+        PaperBenchmark(name=_CHANGES, module="benchmarks.planner", quick=("--quick", "new_plans"), full=("new_plans",)),
+    ),
     exhibits=(
         _GROWTH,
         _times("Figure 6 a", "Steps in a row", "steps", {"steps": "steps_ms"}, (1, 2, 4, 8, 16, 32, 64, 100, 200)),
@@ -186,8 +188,8 @@ PLANNED_PIPELINES = Paper(
             "that is restarted in one session."
         ),
         readings=(
-            MeasuredFigure(_BENCHMARK, "new_plans", "whole_less", "program_s"),
-            MeasuredFigure(_BENCHMARK, "new_plans", "whole_less", "query_s"),
+            MeasuredFigure(_CHANGES, "new_plans", "whole_less", "program_s"),
+            MeasuredFigure(_CHANGES, "new_plans", "whole_less", "query_s"),
         ),
         exhibit=_RESTARTS.heading,
     ),

@@ -13,12 +13,18 @@ from benchmarks.papers.exhibits import (
     Shown,
 )
 
-_BENCHMARK = "reconfiguration"
+_PARTS = {
+    "delays": ("rows",),
+    "consistency": ("invalid_outputs", "surge"),
+    "points": ("delay_over_rate", "delay_over_cost"),
+    "one job": ("one_job_ms",),
+}
+"""The parts of the benchmark, of which each is run by itself."""
 
 
 def _delay(workflow: str, changed: str, *figure: str, over: str = "") -> MeasuredFigure:
     row = ("rows", {"workflow": workflow, "changed": changed})
-    return MeasuredFigure(_BENCHMARK, *row, *figure, over=(*row, over) if over else None)
+    return MeasuredFigure("delays", *row, *figure, over=(*row, over) if over else None)
 
 
 def _delays(place: str, title: str, other: str, rows: dict[tuple[str, str], tuple[float, float]], note: str) -> Exhibit:
@@ -109,7 +115,8 @@ def _surge(name: str, way: str, worst: Shown, good: Shown) -> ComparedRow:
         name=name,
         paper=(worst, good, None),
         ours=tuple(
-            MeasuredFigure(_BENCHMARK, "surge", way, figure) for figure in ("worst_latency_s", "good_after_s", "lost")
+            MeasuredFigure("consistency", "surge", way, figure)
+            for figure in ("worst_latency_s", "good_after_s", "lost")
         ),
     )
 
@@ -133,7 +140,7 @@ def _mixed(name: str, way: str) -> ComparedRow:
     return ComparedRow(
         name=name,
         paper=(None, None),
-        ours=tuple(MeasuredFigure(_BENCHMARK, "invalid_outputs", way, kind) for kind in kinds),
+        ours=tuple(MeasuredFigure("consistency", "invalid_outputs", way, kind) for kind in kinds),
     )
 
 
@@ -159,7 +166,7 @@ def _behind(name: str, series: str, key: dict[str, float]) -> ComparedRow:
     return ComparedRow(
         name=name,
         paper=(None, None),
-        ours=tuple(MeasuredFigure(_BENCHMARK, series, key, figure) for figure in ("fries_ms", "epoch_ms")),
+        ours=tuple(MeasuredFigure("points", series, key, figure) for figure in ("fries_ms", "epoch_ms")),
     )
 
 
@@ -194,10 +201,11 @@ _OWN = Exhibit(
         ComparedRow(
             name=f"a pace of {pace} s",
             paper=(None, None),
-            ours=tuple(MeasuredFigure(_BENCHMARK, "one_job_ms", pace, figure) for figure in ("p50", "p99")),
+            ours=tuple(MeasuredFigure("one job", "one_job_ms", pace, figure) for figure in ("p50", "p99")),
         )
         for pace in ("1.0", "0.2")
     ),
+    needs_quiet=True,
 )
 
 RECONFIGURATIONS = Paper(
@@ -209,7 +217,10 @@ RECONFIGURATIONS = Paper(
         "analogues of them run on Spark on two cores, without data sets and models: where a task is slow in the paper, "
         "it is busy for some milliseconds. So ratios can be compared, and milliseconds cannot."
     ),
-    benchmarks=(PaperBenchmark(name=_BENCHMARK, module="benchmarks.reconfiguration"),),
+    benchmarks=tuple(
+        PaperBenchmark(name=name, module="benchmarks.reconfiguration", quick=("--quick", *parts), full=parts)
+        for name, parts in _PARTS.items()
+    ),
     exhibits=(_SURGE, _INVALID, _BY_RATE, _BY_COST, _TABLE_4, _TABLE_5, _TABLE_6, _OWN),
     missing=(
         NotReproduced(
@@ -233,9 +244,9 @@ RECONFIGURATIONS = Paper(
         ),
         readings=(
             _delay("W2", "J1", "epoch_ms", over="fries_ms"),
-            MeasuredFigure(_BENCHMARK, "invalid_outputs", "fries", "outputs"),
-            MeasuredFigure(_BENCHMARK, "invalid_outputs", "fries", "mixed"),
-            MeasuredFigure(_BENCHMARK, "invalid_outputs", "naive", "mixed"),
+            MeasuredFigure("consistency", "invalid_outputs", "fries", "outputs"),
+            MeasuredFigure("consistency", "invalid_outputs", "fries", "mixed"),
+            MeasuredFigure("consistency", "invalid_outputs", "naive", "mixed"),
         ),
         exhibit=_TABLE_4.heading,
     ),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def test_a_page_is_made_of_its_results(paper: Paper) -> None:
 @EACH_PAPER
 def test_pictures_are_drawn_of_the_results(paper: Paper) -> None:
     """Those of a page, and no others."""
-    drawn = pictures_of_paper(paper, PaperRecord(paper).results())
+    record = PaperRecord(paper)
+    drawn = pictures_of_paper(paper, record.shown(), record.results())
     kept = {f"papers/{path.name}": path for path in (EVIDENCE / "papers").glob(f"{paper.number}-*.svg")}
     assert sorted(drawn) == sorted(kept)
     assert [] == [name for name, svg in drawn.items() if svg != kept[name].read_text(encoding="utf-8")]
@@ -127,8 +129,24 @@ def test_what_was_not_measured_is_said() -> None:
     paper = paper_with(exhibit(row, plot=Plot(kind="bars", up="events")))
     assert "Here it was not measured yet." in page_of(paper, {}, {})
     assert "It was not measured yet." in headlines_of([paper], {"999": {}})
-    assert {} == pictures_of_paper(paper, {})
-    assert ["papers/999-table-1.svg"] == list(pictures_of_paper(paper, RESULTS))
+    assert {} == pictures_of_paper(paper, {}, {})
+    assert ["papers/999-table-1.svg"] == list(pictures_of_paper(paper, {}, RESULTS))
+
+
+def test_what_needs_a_quiet_machine_is_left_out_of_a_busy_run() -> None:
+    """By the load before it; ratios within a run count all the same, and the page says so."""
+    row = ComparedRow(name="a", paper=(2.0, None), ours=(MeasuredFigure("speed", "rows", 0, "ours"), None))
+    shown = exhibit(row)
+    machine = {"cores": 2, "processor": "x", "memory": 1e9}
+    run = {"arguments": [], "date": "2026-01-01", "seconds": 60, "machine": machine}
+    benchmark = PaperBenchmark(name="speed", module="benchmarks.speed")
+    for load, is_shown in ((1.0, True), (9.0, False)):
+        runs = {"speed": {**run, "load": {"before": load, "after": load}}}
+        loose = page_of(paper_with(shown, benchmark), runs, RESULTS)
+        strict = page_of(paper_with(replace(shown, needs_quiet=True), benchmark), runs, RESULTS)
+        assert "| a | 2 | 3 |" in loose
+        assert is_shown == ("| a | 2 | 3 |" in strict)
+        assert is_shown != ("other work took part of the machine" in strict)
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
