@@ -1,13 +1,13 @@
 """Dataflows that adapt, simulated: the experiments of a thesis, and this project's bounds.
 
-    python -m benchmarks.adaptation [--quick]
+    python -m benchmarks.adaptation [--quick] [PART ...]
 
-Prints a line per row; the last is one JSON object.
+Without names of parts, all are simulated. Prints a line per row; the last is one JSON object.
 """
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from benchmarks.adaptation.look_ahead_figures import prediction_errors, published_profit
 from benchmarks.adaptation.planning_times import planning_times
@@ -15,23 +15,31 @@ from benchmarks.adaptation.road_figures import adaptive_rates, static_deployment
 from benchmarks.adaptation.rows import Row
 
 
-def main(*, quick: bool) -> None:
-    """Measure everything; quickly, with fewer points."""
-    parts: dict[str, Iterable[Row]] = {
-        "planning times": planning_times(quick=quick),
-        "static deployment": static_deployment(),
-        "adaptation by rate": adaptive_rates(quick=quick),
-        "prediction errors": prediction_errors(quick=quick),
-        "tolerance": tolerance(quick=quick),
-        "published graphs": published_profit(quick=quick),
-    }
-    figures: dict[str, list[Row]] = {name: [] for name in parts}
-    for name, rows in parts.items():
-        for row in rows:
+def _static(*, quick: bool) -> Iterable[Row]:
+    del quick
+    return static_deployment()
+
+
+_PARTS: Mapping[str, Callable[..., Iterable[Row]]] = {
+    "planning-times": planning_times,
+    "static-deployment": _static,
+    "adaptation-by-rate": adaptive_rates,
+    "prediction-errors": prediction_errors,
+    "tolerance": tolerance,
+    "published-graphs": published_profit,
+}
+
+
+def main(names: Sequence[str], *, quick: bool) -> None:
+    """Simulate these parts; quickly, with fewer points."""
+    figures: dict[str, list[Row]] = {name: [] for name in names}
+    for name, rows in figures.items():
+        for row in _PARTS[name](quick=quick):
             print(f"{name}: {row['what']}: {row['ours']}", flush=True)
-            figures[name].append(row)
+            rows.append(row)
     print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    main(quick="--quick" in sys.argv[1:])
+    chosen = [argument for argument in sys.argv[1:] if argument != "--quick"]
+    main(chosen or list(_PARTS), quick="--quick" in sys.argv[1:])
