@@ -29,6 +29,8 @@ CHAIN: Mapping[str, Any] = {
     ],
     "streams": [{"from": "sensors", "to": "cool"}, {"from": "cool", "to": "mean"}, {"from": "mean", "to": "means"}],
 }
+CORES = re.compile(r"0\.0[12]\d* cores")
+"""What `at_work` makes of a task, and a little less where the page is slow."""
 LEAST_PIXELS = 11
 """The height of letters that everybody can read."""
 HEIGHTS = """
@@ -67,8 +69,9 @@ def test_the_graph_has_the_names_of_its_tenant_and_the_figures_of_each_task(
     page = opened(console_service, page_for, flow)
     for text in ("sensors", "city:street", "/s", "3 waiting"):
         expect(task(page, "sensors")).to_contain_text(text)
-    for text in ("mean", "block_window_average", "→", "0.02 cores", "0 waiting", "4 errors"):
+    for text in ("mean", "block_window_average", "→", "0 waiting", "4 errors"):
         expect(task(page, "mean")).to_contain_text(text)
+    expect(task(page, "mean")).to_contain_text(CORES)
     expect(page.locator(".flow-stream.flows")).to_have_count(3)
     sentence = page.locator(".flow-health")
     expect(sentence).to_contain_text("Running: 4 tasks,")
@@ -107,8 +110,9 @@ def test_a_click_on_a_task_opens_its_panel(console_service: ConsoleService, page
     page = opened(console_service, page_for, flow)
     task(page, "mean").click()
     panel = page.get_by_role("region", name="mean", exact=True)
-    for text in ("Emits the mean of a field once per block", "window7", "48 kB", "Runs since", "0.02 cores"):
+    for text in ("Emits the mean of a field once per block", "window7", "48 kB", "Runs since"):
         expect(panel).to_contain_text(text)
+    expect(panel).to_contain_text(CORES)
     expect(panel).to_contain_text("It was not changed while it ran.")
     expect(panel.get_by_role("button", name="Change mean")).to_be_visible()
     expect(task(page, "mean")).to_have_attribute("aria-selected", "true")
