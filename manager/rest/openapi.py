@@ -181,6 +181,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         trouble.code: {"summary": trouble.title, "value": problem(example, _EXAMPLE_PATH).model_dump(mode="json")}
         for trouble, example in TROUBLE_EXAMPLES.items()
     }
+    schema["security"] = [{name: []} for name in components["securitySchemes"]]
     for method, operation in _operations(schema):
         operation["summary"], described = _first_sentence(operation.pop("description", operation["summary"]))
         if described:
@@ -193,6 +194,9 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
         operation.pop(ONLY_LOOKS, None)
         if method != "get" and operation.get("security"):
             _add_foreign_page(operation["responses"])
+        # Said once for all that take a key or a session.
+        if (ways := operation.pop("security", [])) != schema["security"]:
+            operation["security"] = ways
         _share(operation, components)
     return schema
 
