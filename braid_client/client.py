@@ -151,6 +151,7 @@ class ClientMethods:
     machine_classes = _Lists(requests.machine_classes)
     put_machine_class = _Sends(requests.put_machine_class)
     remove_machine_class = _Sends(requests.remove_machine_class)
+    rentals = _Lists(requests.rentals)
     images = _Lists(requests.images)
     put_image = _Sends(requests.put_image)
     remove_image = _Sends(requests.remove_image)

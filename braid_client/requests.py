@@ -38,7 +38,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from braid_client.answers.machines import MachineClassAnswer, MachineClassForm
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, RentalAnswer
 from braid_client.answers.overview import AuditAnswer, OperationAnswer, OperationKind, OverviewAnswer, TaskTypeAnswer
 from braid_client.answers.pipelines import ModuleAnswer, ModuleDetail, ReplanAnswer, ReplanForm, WheelAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm
@@ -488,6 +488,11 @@ def put_machine_class(name: str, form: MachineClassForm) -> Request[MachineClass
 def remove_machine_class(name: str) -> Request[MachineClassAnswer]:
     """Remove a class that no machine is of; operators only. The class as it was."""
     return request("DELETE", MachineClassAnswer, "machine-classes", name)
+
+
+def rentals() -> Request[Page[RentalAnswer]]:
+    """The machines that the service started by itself, newest first; operators only."""
+    return page_of(Page[RentalAnswer], "rentals")
 
 
 def images() -> Request[Page[ImageAnswer]]:

@@ -11,7 +11,7 @@ from manager.dataflows.port_events import PortEvents
 from manager.dataflows.use_cases import Bundles, Dataflows
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
-from manager.machines.use_cases import Images, MachineClasses, Machines
+from manager.machines.use_cases import Images, MachineClasses, Machines, Rentals
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.overview.audit import Audit
@@ -53,6 +53,7 @@ class Service:
     placements: Placements
     port_events: PortEvents
     reconfigurations: Reconfigurations
+    rentals: Rentals
     running: RunningJobs
     savings: Savings
     secrets: Secrets

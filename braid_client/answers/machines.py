@@ -1,5 +1,6 @@
-"""Answers about machines that can be had: their classes, and how machines of each are started."""
+"""Answers about machines that can be had: their classes, how machines of each are started, and rentals."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -85,3 +86,26 @@ class MachineClassAnswer(Answer):
     nice: int = 0
     machines: tuple[str, ...] = ()
     """The machines of it that the service has started."""
+
+
+class RentalAnswer(Answer):
+    """A machine that the service started by itself, from its order to its end."""
+
+    number: int
+    machine: str
+    machine_class: str
+    cores: int
+    price: float
+    """The price of a started hour, as it was when the machine was ordered."""
+    why: str
+    """Why it was ordered."""
+    ordered: datetime
+    ready: datetime | None = None
+    """When it first reported; None if it has not, as workers of a cluster never do."""
+    ended: datetime | None = None
+    speed: float | None = None
+    """How fast its cores are, by the reference core; None if it was not measured."""
+    hours: int
+    """The started hours so far."""
+    cost: float
+    """What they cost."""

@@ -154,6 +154,18 @@ class BillLine(Answer):
     pays: BillAmount
     most: BillAmount
     """The stand-alone estimate, which caps `pays`; its money is rounded up."""
+    rented: Amount = Decimal()
+    """Its part of what rented machines cost, by the part of all CPU that it has in `pays`."""
+
+
+class RentedAnswer(Answer):
+    """The machines of one class that the service rented."""
+
+    machine_class: str
+    machines: int
+    hours: int
+    """Of each machine the hours that began within the bill."""
+    amount: Amount
 
 
 class BillWhole(Answer):
@@ -164,6 +176,10 @@ class BillWhole(Answer):
     """The shares of tenants that the bill does not list."""
     overhead: BillAmount
     """The rest, which the operator bears."""
+    rented: tuple[RentedAnswer, ...] = ()
+    """What rented machines cost; lines, others and overhead add up to it."""
+    rented_others: Amount = Decimal()
+    rented_overhead: Amount = Decimal()
 
 
 class BillAnswer(Answer):
@@ -187,7 +203,7 @@ class BillAnswer(Answer):
 
 BILL_COLUMNS = (
     *("from", "to", "complete", "kind", "tenant", "dataflow", "name"),
-    *("cpu_ns", "core_hours", "amount", "currency", "most_cpu_ns", "most_amount"),
+    *("cpu_ns", "core_hours", "amount", "currency", "most_cpu_ns", "most_amount", "rented"),
 )
 """`kind` is dataflow, others or overhead; `most` is the stand-alone estimate."""
 # The last four are the wide forms of the first.
@@ -220,11 +236,15 @@ def _rows(bill: BillAnswer) -> Iterator[tuple[str, ...]]:
     when = (bill.since.isoformat(), bill.until.isoformat(), "yes" if bill.complete else "no")
     for line in bill.dataflows:
         whose = ("dataflow", line.tenant, line.dataflow or "", line.name)
-        yield (*when, *whose, *_paid(line.pays, bill), str(line.most.cpu_ns), line.most.money)
+        yield (*when, *whose, *_paid(line.pays, bill), str(line.most.cpu_ns), line.most.money, f"{line.rented:f}")
     if bill.whole is not None:
-        for kind, amount in (("others", bill.whole.others), ("overhead", bill.whole.overhead)):
+        whole = bill.whole
+        for kind, amount, rented in (
+            ("others", whole.others, whole.rented_others),
+            ("overhead", whole.overhead, whole.rented_overhead),
+        ):
             if kind == "overhead" or amount.cpu_ns:
-                yield (*when, kind, "", "", "", *_paid(amount, bill), "", "")
+                yield (*when, kind, "", "", "", *_paid(amount, bill), "", "", f"{rented:f}")
 
 
 def _paid(amount: BillAmount, bill: BillAnswer) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from braid_client.answers.machines import ClassName, MachineClassAnswer, MachineClassForm
+from braid_client.answers.machines import ClassName, MachineClassAnswer, MachineClassForm, RentalAnswer
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.rest.bodies import form
 from manager.rest.dependencies import Named, Text, TheCaller, TheDataflow, TheId, TheNumberedPage, ThePage, TheService
@@ -141,6 +141,12 @@ def put_machine_class(
 def remove_machine_class(service: TheService, caller: TheCaller, name: _NamedClass) -> MachineClassAnswer:
     """Remove a class that no machine is of; operators only."""
     return service.machine_classes.remove(caller, name)
+
+
+@router.get("/rentals", **documented(Forbidden))
+def rentals(service: TheService, caller: TheCaller, page: TheNumberedPage) -> Page[RentalAnswer]:
+    """List the machines that the service started by itself, newest first, with what they cost; operators only."""
+    return service.rentals.page(caller, page)
 
 
 @router.get("/images", **documented(Forbidden))

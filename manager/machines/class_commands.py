@@ -1,12 +1,30 @@
-"""The commands about classes of machines: `braid machines classes`."""
+"""The commands about machines that the service starts: `braid machines classes`, `braid machines rentals`."""
 
 from typing import Annotated, Any
 
 import typer
 
-from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, SupplyKind
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, RentalAnswer, SupplyKind
 from braid_client.client import Client
-from manager.cli import CLIENT_OPTIONS, Shown, client_command, fields, fill_form, listing, with_options
+from manager.cli import CLIENT_OPTIONS, Shown, client_command, fields, fill_form, listing, moment, with_options
+
+
+@client_command
+def rentals(client: Client) -> Shown:
+    """List the machines that the service started by itself, newest first, with what they cost."""
+    return listing(client.rentals(), "no rentals", _rental_cells, wide=("cores", "why"))
+
+
+def _rental_cells(rental: RentalAnswer) -> dict[str, object]:
+    return {
+        "machine": rental.machine,
+        "class": rental.machine_class,
+        "cores": rental.cores,
+        "speed": None if rental.speed is None else round(rental.speed, 2),
+        **{name: moment(getattr(rental, name)) for name in ("ordered", "ready", "ended")},
+        **fields(rental, "hours", "cost", "why"),
+    }
+
 
 classes_app = typer.Typer(add_completion=False, help="List classes of machines that the service starts, set them.")
 ClassArgument = Annotated[str, typer.Argument(help="The class.", metavar="NAME")]

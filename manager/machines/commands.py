@@ -23,7 +23,7 @@ from manager.cli import (
     with_options,
 )
 from manager.exit_codes import ExitCode
-from manager.machines.class_commands import classes_app
+from manager.machines.class_commands import classes_app, rentals
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks at a machine that drains."""
@@ -50,6 +50,7 @@ def machines(context: typer.Context, **options: Any) -> None:
 
 machines_app.callback(invoke_without_command=True)(with_options(machines, CLIENT_OPTIONS))
 machines_app.add_typer(classes_app, name="classes")
+machines_app.command("rentals")(rentals)
 
 
 def _cells(machine: MachineAnswer) -> dict[str, object]:

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from datetime import datetime
 
 from sqlalchemy import select
+from sqlmodel import col
 
 from braid_client.answers.base import Page
 from braid_client.answers.jobs import CarriedHostAnswer, ImageAnswer, ImageForm, MachineAnswer
-from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, SupplyKind
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, RentalAnswer, SupplyKind
 from braid_client.answers.overview import OperationKind
 from manager.kernel.draft import write_down
 from manager.kernel.state import CommittedState, image_of
@@ -21,11 +22,11 @@ from manager.observations.figures import host_loads
 from manager.observations.reports import HostSeen, MachineStatus
 from manager.problem import Conflict, NotFound, StateNotReady, invalid
 from manager.store.database import Store
-from manager.store.machine_tables import MachineClassRow
+from manager.store.machine_tables import MachineClassRow, RentalRow
 from manager.store.tables import ImageRow
-from manager.use_case import Base, Caller, Paging, by_name, operators_only
+from manager.use_case import Base, Caller, Paging, by_name, moment, operators_only, paged
 from merge import Image
-from provisioning.figures import Rental
+from provisioning.figures import Rental, started_hours
 from ring.fleet import MachineSeen
 from ring.tokens import RING_SIZE, Ring
 
@@ -145,6 +146,26 @@ def _class_answer(row: MachineClassRow, rentals: Mapping[str, Rental]) -> Machin
     if row.started_in is not None:
         known |= {"measured": True, "start_seconds": round(row.started_in, 3)}
     return MachineClassAnswer.model_validate(known)
+
+
+class Rentals(Base):
+    """The machines that the service started by itself; operators only."""
+
+    def page(self, caller: Caller, paging: Paging) -> Page[RentalAnswer]:
+        """The rentals, newest first."""
+        operators_only(caller)
+        wanted = select(RentalRow).order_by(col(RentalRow.number).desc())
+        if paging.after is not None:
+            wanted = wanted.where(col(RentalRow.number) < paging.after_number)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+        return paged(rows, paging.limit, cursor=lambda row: row.number, answer=_rental_answer)
+
+
+def _rental_answer(row: RentalRow) -> RentalAnswer:
+    hours = started_hours((time.time() if row.ended is None else row.ended) - row.ordered)
+    times = {name: moment(at) for name in ("ordered", "ready", "ended") if (at := getattr(row, name)) is not None}
+    return RentalAnswer(**row.model_dump() | times | {"hours": hours, "cost": round(hours * row.price, 6)})
 
 
 class Machines(Base):

@@ -11,13 +11,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
 
-from braid_client.answers.savings import BillAmount, BillLine, BillWhole
+from braid_client.answers.savings import BillAmount, BillLine, BillWhole, RentedAnswer
 from manager.savings.ledger import HOUR, Interval
-from manager.savings.settlement import MeteredShare, Whole, cap_amount, core_hours, money, rate
+from manager.savings.settlement import MILLION, MeteredShare, Whole, cap_amount, core_hours, money, rate
+from manager.store.machine_tables import RentalRow
+from provisioning.figures import started_hours
 
 Line = tuple[str, str]
 """A tenant and one of its dataflows."""
@@ -37,6 +40,24 @@ def period(since: datetime | None, until: datetime | None, now: float) -> Interv
     return Interval(span=HOUR, since=begin, until=end)
 
 
+def rented_in(rows: Iterable[RentalRow], wanted: Interval, now: float) -> tuple[RentedAnswer, ...]:
+    """What rented machines cost in an interval, by class: the hours of each that began in it."""
+    hours: dict[str, list[int]] = {}
+    costs: dict[str, Fraction] = {}
+    for row in rows:
+        begun = started_hours((now if row.ended is None else row.ended) - row.ordered)
+        first, last = (math.ceil((bound - row.ordered) / HOUR) for bound in (wanted.since, wanted.until))
+        if here := max(0, min(last, begun) - max(first, 0)):
+            hours.setdefault(row.machine_class, []).append(here)
+            costs[row.machine_class] = costs.get(row.machine_class, Fraction()) + here * Fraction(str(row.price))
+    return tuple(
+        RentedAnswer(
+            machine_class=name, machines=len(some), hours=sum(some), amount=money(round(costs[name] * MILLION))
+        )
+        for name, some in sorted(hours.items())
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
     """Money in millionths; lines and overhead add up to the whole. Made by `amounts`."""
@@ -46,9 +67,8 @@ class Amounts:
     lines: Mapping[Line, int]
 
 
-def amounts(measured: int, lines: Mapping[Line, int], price: float) -> Amounts:
-    """Convert nanoseconds to money, for the measured whole and for each line; `price` is that of a core hour."""
-    per = rate(price)
+def amounts(measured: int, lines: Mapping[Line, int], per: Fraction) -> Amounts:
+    """Convert nanoseconds to money, for the measured whole and for each line; `per` are the millionths for each."""
     overhead = measured - sum(lines.values())
     whole, floors = round(measured * per), {line: math.floor(cpu * per) for line, cpu in lines.items()}
     kept = math.floor(overhead * per)
@@ -88,6 +108,8 @@ class Bill:
     shown: Mapping[Line, MeteredShare]
     names: Mapping[str, str]
     price_per_core_hour: float | None
+    rented: tuple[RentedAnswer, ...] = ()
+    """The machines that the service rented meanwhile, by class."""
 
     def dataflows(self) -> tuple[BillLine, ...]:
         """Return a line for each dataflow that is shown."""
@@ -100,7 +122,7 @@ class Bill:
         """Return a line for each tenant that is shown: the sum of its dataflows, in money too."""
         sums: dict[str, tuple[int, ...]] = {}
         for line in self.shown:
-            sums[line[0]] = tuple(map(int.__add__, sums.get(line[0], (0,) * 4), self._sums(line)))
+            sums[line[0]] = tuple(map(int.__add__, sums.get(line[0], (0,) * 5), self._sums(line)))
         return tuple(self._line(added, tenant=tenant) for tenant, added in sums.items())
 
     def totals(self) -> BillWhole:
@@ -110,6 +132,9 @@ class Bill:
             measured=self._amount(self.whole.measured, paid.whole),
             others=self._amount(sum(self._cpu[line] for line in others), sum(paid.lines[line] for line in others)),
             overhead=self._amount(self.whole.measured - sum(self._cpu.values()), paid.overhead),
+            rented=self.rented,
+            rented_others=money(sum(self._rent.lines[line] for line in others)),
+            rented_overhead=money(self._rent.overhead),
         )
 
     @cached_property
@@ -118,16 +143,26 @@ class Bill:
 
     @cached_property
     def _paid(self) -> Amounts:
-        return amounts(self.whole.measured, self._cpu, self.price_per_core_hour or 0.0)
+        return amounts(self.whole.measured, self._cpu, rate(self.price_per_core_hour or 0.0))
 
-    def _sums(self, line: Line) -> tuple[int, int, int, int]:
-        """What a dataflow took and pays, and what it would take and pay alone."""
+    @cached_property
+    def _rent(self) -> Amounts:
+        """What rented machines cost, divided as all CPU was; all of it is the operator's where none was measured."""
+        millionths = int(sum((kind.amount for kind in self.rented), Decimal()).scaleb(6))
+        if not self.whole.measured:
+            return Amounts(whole=millionths, overhead=millionths, lines=dict.fromkeys(self._cpu, 0))
+        return amounts(self.whole.measured, self._cpu, Fraction(millionths, self.whole.measured))
+
+    def _sums(self, line: Line) -> tuple[int, int, int, int, int]:
+        """What a dataflow took and pays, what it would take and pay alone, and its part of what was rented."""
         alone = self.shown[line].alone.likely
-        return self._cpu[line], self._paid.lines[line], alone, cap_amount(alone, self.price_per_core_hour or 0.0)
+        most = cap_amount(alone, self.price_per_core_hour or 0.0)
+        return self._cpu[line], self._paid.lines[line], alone, most, self._rent.lines[line]
 
     def _line(self, sums: Iterable[int], **whose: str) -> BillLine:
-        cpu, paid, alone, most = sums
-        return BillLine(pays=self._amount(cpu, paid), most=self._amount(alone, most), **whose)
+        cpu, paid, alone, most, rent = sums
+        pays, cap = self._amount(cpu, paid), self._amount(alone, most)
+        return BillLine(pays=pays, most=cap, rented=money(rent), **whose)
 
     def _amount(self, cpu: int, millionths: int) -> BillAmount:
         amount = None if self.price_per_core_hour is None else money(millionths)

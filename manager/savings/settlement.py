@@ -26,14 +26,14 @@ from typing import NamedTuple
 from manager.savings.counters import SECOND, CounterGrowth, Usage, Users, usage_between
 from merge import Costs, work_saved
 
-_MILLION = 1_000_000
+MILLION = 1_000_000
 """The smallest amounts in a unit of the currency, and the rounding of core hours."""
 _NANOSECONDS_PER_HOUR = 3_600 * SECOND
 
 
 def rate(price: float) -> Fraction:
     """Return the millionths for a nanosecond, exact to the decimal digits of the price of a core hour."""
-    return Fraction(str(price)) * _MILLION / _NANOSECONDS_PER_HOUR
+    return Fraction(str(price)) * MILLION / _NANOSECONDS_PER_HOUR
 
 
 def money(millionths: int) -> Decimal:
@@ -51,7 +51,7 @@ def core_hours(cpu: int) -> Decimal:
     >>> str(core_hours(1_800_000_000_000))
     '0.500000'
     """
-    return money(round(Fraction(cpu * _MILLION, _NANOSECONDS_PER_HOUR)))
+    return money(round(Fraction(cpu * MILLION, _NANOSECONDS_PER_HOUR)))
 
 
 def cap_amount(alone: int, price: float) -> int:

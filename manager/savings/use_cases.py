@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import select
-from sqlmodel import Session
+from sqlalchemy import or_, select
+from sqlmodel import Session, col
 
 from braid_client.answers.dataflows import Saving
 from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
@@ -19,7 +19,7 @@ from dags import Dataflow
 from dags.vocabulary import Basis
 from manager.problem import NotFound, invalid
 from manager.savings import ledger
-from manager.savings.bill import LONGEST_BILL, Bill, period
+from manager.savings.bill import LONGEST_BILL, Bill, period, rented_in
 from manager.savings.ledger import (
     MOST_POINTS,
     AmountScale,
@@ -31,6 +31,7 @@ from manager.savings.ledger import (
     whole_answer,
 )
 from manager.store.dead_letters import parts
+from manager.store.machine_tables import RentalRow
 from manager.store.tables import DataflowRow, table_of
 from manager.use_case import Base, Caller, moment, tenant_row
 from merge import Instance, MeasuredCosts, estimated
@@ -191,12 +192,15 @@ class Bills(Base):
             whole, everybody = ledger.whole(session, *wanted), ledger.of_everybody(session, *wanted)
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
+            lived = or_(col(RentalRow.ended).is_(None), col(RentalRow.ended) > wanted.since)
+            rented = rented_in(session.scalars(select(RentalRow).where(lived)), wanted, time.time())
         billed = Bill(
             whole=whole,
             everybody=everybody,
             shown=shown,
             names=names,
             price_per_core_hour=self._tools.pricing.per_core_hour,
+            rented=rented,
         )
         return BillAnswer(
             since=moment(wanted.since),

@@ -338,6 +338,20 @@ MACHINE_CLASS = {
     "nice": 0,
     "machines": ["added-1"],
 }
+RENTAL = {
+    "number": 7,
+    "machine": "added-1",
+    "machine_class": "large",
+    "cores": 8,
+    "price": 2.4,
+    "why": "jobs take 14.20 of 16 cores, 70% or more, for 60 s; class large, at 2.4 an hour",
+    "ordered": "2026-01-02T03:04:05Z",
+    "ready": "2026-01-02T03:05:29Z",
+    "ended": None,
+    "speed": 1.25,
+    "hours": 2,
+    "cost": 4.8,
+}
 MACHINE = {
     "name": "north",
     "alive": True,
@@ -546,7 +560,7 @@ SERIES = {
     ],
 }
 _PAID = {"cpu_ns": 3_600_000_000_000, "core_hours": "1.000000", "amount": "0.050000"}
-_LINE = {"tenant": "school", "dataflow": None, "name": "", "pays": _PAID, "most": _PAID}
+_LINE = {"tenant": "school", "dataflow": None, "name": "", "pays": _PAID, "most": _PAID, "rented": "0.020000"}
 BILL: dict[str, Any] = {
     "since": "2026-01-01T00:00:00Z",
     "until": "2026-02-01T00:00:00Z",
@@ -554,7 +568,14 @@ BILL: dict[str, Any] = {
     "metered_seconds": 3_600.0,
     "tenants": [_LINE],
     "dataflows": [_LINE | {"dataflow": "d1", "name": "=1+1"}],
-    "whole": {"measured": _PAID, "others": _PAID | {"cpu_ns": 0}, "overhead": _PAID},
+    "whole": {
+        "measured": _PAID,
+        "others": _PAID | {"cpu_ns": 0},
+        "overhead": _PAID,
+        "rented": [{"machine_class": "small", "machines": 1, "hours": 1, "amount": "0.100000"}],
+        "rented_others": "0.000000",
+        "rented_overhead": "0.080000",
+    },
     "price_per_core_hour": "0.05",
     "currency": "EUR",
 }

@@ -180,6 +180,7 @@ def test_operators_read_what_runs(served: Served) -> None:
             "hosts",
             "machines",
             "machine_classes",
+            "rentals",
             "images",
         ):
             assert list(getattr(operator, name)()) != []

@@ -47,6 +47,7 @@ from tests.braid_client.samples import (
     RECEIVED,
     RECONFIGURATION,
     REMOVAL,
+    RENTAL,
     REPLANNED,
     SECRET,
     SOURCE,
@@ -188,6 +189,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["GET /v1/machine-classes?limit=100"],
         [MACHINE_CLASS],
         ["large", "8", "1.25", "2.4", "84", "near-the-sensors", "command", "added-1"],
+    ),
+    (
+        "machines rentals",
+        [page(RENTAL)],
+        ["GET /v1/rentals?limit=100"],
+        [RENTAL],
+        ["added-1", "large", "1.25", "2026-01-02 03:05:29", "4.8"],
     ),
     (
         "machines classes set large --cores 8 --memory-gb 32 --price 2.4 --image gpu-large --most 4 --command rent",

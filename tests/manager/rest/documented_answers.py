@@ -110,7 +110,7 @@ def _operators(path: str) -> Route:
     return Route(
         well=_ask("operator", path),
         own={"forbidden": _ask("ann", path)},
-        waits=path not in {"/v1/hosts", "/v1/images", "/v1/machine-classes"},
+        waits=path not in {"/v1/hosts", "/v1/images", "/v1/machine-classes", "/v1/rentals"},
     )
 
 
@@ -605,6 +605,7 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "rentals": _operators("/v1/rentals"),
     "images": _operators("/v1/images"),
     "put_image": Route(
         well=_ask("operator", "/v1/images/gpu", {"tags": ["gpu"], "cores": 8}),

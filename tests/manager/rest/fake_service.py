@@ -45,7 +45,7 @@ from braid_client.answers.jobs import (
     RunningTaskAnswer,
     StreamAnswer,
 )
-from braid_client.answers.machines import MachineClassAnswer, MachineClassForm
+from braid_client.answers.machines import MachineClassAnswer, MachineClassForm, RentalAnswer
 from braid_client.answers.overview import OperationAnswer, OperationKind, OverviewAnswer
 from braid_client.answers.reconfigurations import ReconfigurationAnswer, ReconfigurationForm, ReconfigurationState
 from braid_client.answers.savings import BillAnswer, SavingsAnswer, SeriesAnswer
@@ -86,7 +86,7 @@ from manager.documents.canonical import documents_in
 from manager.documents.revisions import Tags
 from manager.jobs.placements import Placements
 from manager.jobs.use_cases import RunningJobs
-from manager.machines.use_cases import Images, MachineClasses, Machines
+from manager.machines.use_cases import Images, MachineClasses, Machines, Rentals
 from manager.moves.use_cases import Defragmentation
 from manager.outputs.dead_letters import DeadLetters
 from manager.outputs.readers import OutputLook, OutputWatcher, Tail
@@ -156,6 +156,7 @@ class FakeService:
             images=_FakeImages(self),
             placements=_FakePlacements(self),
             port_events=_FakePortEvents(self),
+            rentals=_FakeRentals(self),
             machine_classes=_FakeMachineClasses(self),
             machines=_FakeMachines(self),
             metrics=_FakeMetrics(self),
@@ -611,6 +612,15 @@ class _FakeMachineClasses(MachineClasses):
         if name != example(MachineClassAnswer).name:
             raise NotFound("class of machines", name)
         return example(MachineClassAnswer)
+
+
+class _FakeRentals(Rentals):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(self, caller: Caller, paging: Paging) -> Page[RentalAnswer]:
+        _operators_only(caller)
+        return _paged((example(RentalAnswer),), paging)
 
 
 class _FakeImages(Images):

@@ -100,7 +100,7 @@ def test_an_amount_is_off_by_less_than_the_last_digit(
 ) -> None:
     """Rounding changes no line by a whole millionth, so no tenant's digits depend on others."""
     cpu = {line: took.cpu for line, took in everybody.items()}
-    paid = amounts(sum(cpu.values()) + overhead, cpu, price)
+    paid = amounts(sum(cpu.values()) + overhead, cpu, rate(price))
     for line, amount in paid.lines.items():
         assert abs(amount - cpu[line] * rate(price)) < 1
     assert abs(paid.overhead - overhead * rate(price)) < len(cpu) + 1
@@ -113,7 +113,7 @@ def test_amounts_scale_with_the_price(
     """At a multiple of the price every amount is that multiple, except for its last digit."""
     cpu = {line: took.cpu for line, took in everybody.items()}
     measured = sum(cpu.values()) + overhead
-    one, many = amounts(measured, cpu, price), amounts(measured, cpu, float(Fraction(str(price)) * times))
+    one, many = (amounts(measured, cpu, rate(float(Fraction(str(price)) * by))) for by in (1, times))
     # A float may not hold the multiple exactly.
     slack = times + 1 + measured * abs(rate(float(Fraction(str(price)) * times)) - times * rate(price))
     for line in cpu:
@@ -143,7 +143,7 @@ def test_missing_millionths_go_to_the_largest_remainders() -> None:
     """Of two missing millionths, one goes to the largest remainder; of equal parts none gets it."""
     price = 3600.0  # A millionth for a microsecond.
     assert {("a", "1"): 1, ("a", "2"): 0, ("a", "3"): 0} == dict(
-        (found := amounts(2_000, {("a", "1"): 900, ("a", "2"): 500, ("a", "3"): 500}, price)).lines
+        (found := amounts(2_000, {("a", "1"): 900, ("a", "2"): 500, ("a", "3"): 500}, rate(price))).lines
     )
     assert (2, 1) == (found.whole, found.overhead)
 

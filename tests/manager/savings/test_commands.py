@@ -16,12 +16,13 @@ def test_a_bill_is_shown_as_tables(braid: Braid) -> None:
     rows = [" ".join(line.split()) for line in braid("bill", answers=ok(BILL)).stdout.splitlines()]
     assert rows[0] == "2026-01-01 00:00:00 to 2026-02-01 00:00:00, 1.0 hours metered"
     for expected in (
-        "tenant core hours at most amount EUR",
-        "school 1.000000 1.000000 0.050000",
-        "(overhead) 1.000000 0.050000",
-        "(measured) 1.000000 0.050000",
-        "tenant dataflow name core hours at most amount EUR",
-        "school d1 =1+1 1.000000 1.000000 0.050000",
+        "tenant core hours at most rented machines amount EUR",
+        "school 1.000000 1.000000 0.020000 0.050000",
+        "(overhead) 1.000000 0.080000 0.050000",
+        "(measured) 1.000000 0.100000 0.050000",
+        "small 1 1 0.100000",
+        "tenant dataflow name core hours at most rented machines amount EUR",
+        "school d1 =1+1 1.000000 1.000000 0.020000 0.050000",
     ):
         assert expected in rows
 

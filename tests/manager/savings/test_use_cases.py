@@ -5,18 +5,20 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import select
 
-from braid_client.answers.savings import SavingsAnswer
+from braid_client.answers.savings import SavingsAnswer, as_csv
 from dags.vocabulary import Basis
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Interval, Minute, interval, write
 from manager.savings.settlement import CpuEstimate, Share, Work
 from manager.savings.use_cases import saving
+from manager.store.machine_tables import RentalRow
 from manager.store.tables import MeteredTenantRow
 from manager.use_case import Pricing
 from merge import Instance, MeasuredCosts
@@ -279,6 +281,46 @@ def test_a_tenant_reads_its_own_lines_as_the_operator_does(metered_hours: Manage
         assert (own.dataflows, True) == (asked.dataflows, asked.whole is not None)
     text = metered_hours.service.bills.bill(BOB, since=BEGIN, until=until).model_dump_json()
     assert "ann" not in text
+
+
+def test_rented_machines_are_billed_by_started_hours_and_shared_as_cpu_is(metered_hours: Manager) -> None:
+    """An hour is in the bill in which it began; the operator bears what no dataflow took; a tenant sees its part."""
+    at = BEGIN.timestamp()
+    rentals: list[dict[str, Any]] = [
+        {"machine_class": "small", "ordered": at - 1800, "ended": at + 5400, "price": 0.3},
+        {"machine_class": "small", "ordered": at + 60, "ended": at + 120, "price": 0.4},
+        {"machine_class": "large", "ordered": at + 60, "price": 2.0},
+        {"machine_class": "large", "ordered": at - 7200, "ended": at - 5400, "price": 2.0},
+    ]
+    with metered_hours.store.write() as session:
+        for number, rental in enumerate(rentals):
+            session.add(RentalRow(machine=f"added-{number}", cores=1, **rental))
+    bills = metered_hours.service.bills
+    one, two, both = (
+        bills.bill(OPERATOR, since=BEGIN + timedelta(hours=first), until=BEGIN + timedelta(hours=last))
+        for first, last in ((0, 1), (1, 2), (0, 2))
+    )
+    found = [
+        [(kind.machine_class, kind.machines, kind.hours, kind.amount) for kind in bill.whole.rented]
+        for bill in (one, two, both)
+        if bill.whole is not None
+    ]
+    small, large = Decimal("0.700000"), Decimal("2.000000")
+    assert [
+        [("large", 1, 1, large), ("small", 2, 2, small)],
+        [("large", 1, 1, large)],
+        [("large", 1, 2, 2 * large), ("small", 2, 2, small)],
+    ] == found
+    assert one.whole is not None
+    # Of two core minutes each took a third of one.
+    assert {"ann": Decimal("0.450000"), "bob": Decimal("0.450000")} == {
+        each.tenant: each.rented for each in one.tenants
+    }
+    assert large + small == one.whole.rented_overhead + sum(each.rented for each in one.dataflows)
+    own = bills.bill(ANN, since=BEGIN, until=BEGIN + timedelta(hours=1))
+    assert (None, [Decimal("0.450000")]) == (own.whole, [each.rented for each in own.tenants])
+    assert "large" not in own.model_dump_json()
+    assert "0.450000" in as_csv(own)
 
 
 def test_a_bill_that_more_may_come_to_says_so(metered_hours: Manager) -> None:

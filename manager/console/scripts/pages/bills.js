@@ -115,9 +115,9 @@ function summaryOf(bill) {
 function tenantTable(bill) {
   const rows = bill.tenants.map((line) => ({ ...line, name: named(line.tenant) }));
   if (bill.whole) {
-    const { others, overhead, measured } = bill.whole;
-    rows.push(...(others.cpu_ns > 0 ? [{ name: "Other tenants", pays: others }] : []),
-      { name: "Operator overhead", pays: overhead }, { name: "Measured total", pays: measured });
+    const { others, overhead, measured, rented_others, rented_overhead } = bill.whole;
+    rows.push(...(others.cpu_ns > 0 ? [{ name: "Other tenants", pays: others, rented: rented_others }] : []),
+      { name: "Operator overhead", pays: overhead, rented: rented_overhead }, { name: "Measured total", pays: measured });
   }
   return [element("h2", {}, "Tenants"),
     table([{ title: "Tenant", cell: (row) => row.name }, ...paid(bill)], rows, { caption: "Costs by tenant" })];
@@ -143,6 +143,10 @@ function link(dataflow) {
   return element("a", { href: `#/dataflows/${encodeURIComponent(dataflow)}` }, dataflow);
 }
 
+function rentsMachines(bill) {
+  return (bill.whole?.rented.length ?? 0) > 0 || bill.tenants.some((line) => Number(line.rented) > 0);
+}
+
 function paid(bill) {
   const money = (amount) => (amount ? withCurrency(amount.amount, bill) : "\u2013");
   return [
@@ -152,6 +156,11 @@ function paid(bill) {
       { title: "Amount", number: true, cell: (row) => money(row.pays) },
       { title: "Amount alone", number: true, cell: (row) => money(row.most) },
     ]),
+    ...(rentsMachines(bill) ? [{
+      title: "Rented machines",
+      number: true,
+      cell: (row) => (row.rented === undefined ? "\u2013" : withCurrency(row.rented, bill)),
+    }] : []),
   ];
 }
 
