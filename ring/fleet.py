@@ -84,6 +84,8 @@ class MachineSeen:
     full: str = ""
     """Why it should keep no copies: its disk is nearly full; empty if it is not."""
     cores: float = 1.0
+    speed: float | None = None
+    """How fast a core is, by the reference core; None if it does not say."""
     own: tuple[str, ...] = ()
     """The hosts that it begins with; empty if it is the one of its name."""
     hosts: Mapping[str, HostReport] = field(default_factory=dict)

@@ -291,6 +291,8 @@ class MachineAnswer(Answer):
     full: str = ""
     """Why copies leave it; empty if its disk has room for them."""
     cores: float | None = None
+    speed: float | None = None
+    """How fast a core is, by the reference core, as the machine measured it when it began."""
     share: float | None = None
     """Its part of the ring; None before it has a place there."""
     load: float | None = None

@@ -150,6 +150,8 @@ class OperationKind(StrEnum):
     REMOVE_MACHINE = "remove machine"
     WOULD_REMOVE_MACHINE = "would remove machine"
     SCALING_FAILS = "scaling fails"
+    MACHINE_LATE = "machine late"
+    MACHINE_SLOW = "machine slow"
     PUT_MACHINE_CLASS = "put machine class"
     REMOVE_MACHINE_CLASS = "remove machine class"
     PUT_IMAGE = "put image"

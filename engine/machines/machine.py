@@ -21,7 +21,7 @@ from engine.host.application import SparkHost
 from engine.host.keeper import MachineOptions
 from engine.machines.carried_host import Carried, CarriedHost, MachineRoot, Restoration
 from engine.machines.orders import CarrierOrder, CommonFiles, OrderStore
-from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, own_hosts
+from engine.machines.reports import CarrierWatch, MachineFigures, MachineKey, measured_speed, own_hosts
 from engine.machines.warm_up import keep_warm
 from engine.replicas.copies import Copies, Replicator
 from engine.replicas.copy_server import CopyRoom, CopyServer
@@ -93,6 +93,7 @@ class Machine:
             zone=options.zone,
             tags=sorted(set(options.tags)),
             image=image,
+            speed=measured_speed(),
             types=sorted(behaviours),
             root=self._root.identity,
             at=copies.reached_at(self._copy_server.at) if copies and self._copy_server else "",

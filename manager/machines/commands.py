@@ -38,7 +38,7 @@ Machine = Annotated[str, typer.Argument(help="The machine.", metavar="NAME")]
 @client_command
 def list_machines(client: Client) -> Shown:
     """List the machines with the hosts that they carry, and the machines that have copies of these."""
-    wide = ("zone", "cores", "of the ring", "shares root with", "keeps", "behind bytes")
+    wide = ("zone", "cores", "speed", "of the ring", "shares root with", "keeps", "behind bytes")
     return listing(client.machines(), "no machines", _cells, wide=wide)
 
 
@@ -60,7 +60,7 @@ def _cells(machine: MachineAnswer) -> dict[str, object]:
         "machine": machine.name,
         "alive": machine.alive,
         "state": [state for state, is_so in states.items() if is_so],
-        **fields(machine, "zone", "cores"),
+        **fields(machine, "zone", "cores", "speed"),
         "load": None if machine.load is None else round(machine.load, 2),
         "of the ring": None if machine.share is None else f"{machine.share:.0%}",
         "shares root with": machine.shares_root_with,

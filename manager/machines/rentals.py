@@ -24,6 +24,8 @@ class SuppliedClass(MachineClass):
     supply: SupplyKind = SupplyKind.PROCESS
     command: str = ""
     nice: int = 0
+    measured: bool = False
+    """Whether the speed is that of machines, and not only taken to be that of the reference core."""
 
 
 def class_of(row: MachineClassRow) -> SuppliedClass:
@@ -42,6 +44,7 @@ def class_of(row: MachineClassRow) -> SuppliedClass:
         supply=SupplyKind(row.supply),
         command=row.command,
         nice=row.nice,
+        measured=row.speed is not None,
     )
 
 

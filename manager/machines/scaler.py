@@ -30,6 +30,12 @@ FALLEN_BEHIND = 10.0
 """Seconds that events may wait for a job, besides its pace, before it has fallen behind."""
 _PACES = 1.5
 """Paces that an event waits for its batch at most, besides."""
+_LATE = 3.0
+"""How many times as long as others of its class a machine may take to come."""
+_LEAST_LATE = 60.0
+"""Seconds before which no machine is late."""
+_SLOW = 0.8
+"""The part of its class' speed below which a machine is slow."""
 _AGAIN_AFTER = 300.0
 """Seconds after which what failed is tried again."""
 log = logging.getLogger("braid.fleet")
@@ -47,6 +53,7 @@ class Scaler:
         autoscale: Autoscale,
         settled_after: float = SETTLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """`sight` is what was heard so far."""
         self._tools = tools
@@ -55,6 +62,9 @@ class Scaler:
         self._autoscale = autoscale
         self._settled_after = settled_after
         self._clock = clock
+        self._wall = wall
+        self._missed: set[int] = set()
+        """The rentals that are late, and were said to be."""
         self._machines = Machines(tools)
         self._watch = MachineWatch()
         self._state = ScaleState()
@@ -79,10 +89,29 @@ class Scaler:
             self._see_to(name, fleet, machines, now)
 
     def _welcome(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus]) -> None:
-        """Note which rented machines have come."""
+        """Note which rented machines have come, and which are late or slower than others of their class."""
         for name, rental in sorted(fleet.rentals.items()):
-            if rental.ready is None and name in machines and machines[name].seen.alive:
-                self._tools.carriages.come(rental, None)
+            if rental.ready is not None:
+                continue
+            took, kind = self._wall() - rental.since, rental.machine_class
+            is_late = took > max(_LEAST_LATE, _LATE * kind.start_seconds)
+            usual = f"one of class {kind.name} takes {kind.start_seconds:.0f} s"
+            if name in machines and machines[name].seen.alive:
+                seen, known = machines[name].seen, fleet.classes.get(kind.name)
+                self._tools.carriages.come(rental, seen.speed)
+                if is_late:
+                    self._note(OperationKind.MACHINE_LATE, name, f"it came after {took:.0f} s; {usual}")
+                if seen.speed is not None and known and known.measured and seen.speed < _SLOW * known.speed:
+                    why = f"its speed is {seen.speed:.2f}, and that of class {kind.name} {known.speed:.2f}"
+                    self._note(OperationKind.MACHINE_SLOW, name, why)
+            elif is_late and rental.number not in self._missed:
+                self._missed.add(rental.number)
+                why = f"it has not reported for {took:.0f} s, as a worker of a cluster never does; {usual}"
+                self._note(OperationKind.MACHINE_LATE, name, why)
+
+    def _note(self, kind: OperationKind, machine: str, why: str) -> None:
+        self._tools.carriages.note(kind, machine, why)
+        log.warning("%s: %s: %s", kind, machine, why)
 
     def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
         seen, there = self._watch.take(machines, sight.connection, fleet.named, now), rented(fleet.rentals.values())

@@ -272,6 +272,7 @@ def _machine_answer(  # noqa: PLR0913, PLR0917 - what is committed, who is there
         at=seen.at,
         full=seen.full if seen.alive else "",
         cores=seen.cores if known else None,
+        speed=seen.speed,
         share=ring.arc(name) / RING_SIZE if name in ring.tokens else None,
         load=sum(taken) if taken else None,
         tags=tuple(sorted(seen.tags)),

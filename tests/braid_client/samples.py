@@ -364,6 +364,7 @@ MACHINE = {
     "at": "10.0.0.11:8700",
     "full": "",
     "cores": 2.0,
+    "speed": 1.1,
     "share": 0.5,
     "load": 1.25,
     "tags": ["gpu"],

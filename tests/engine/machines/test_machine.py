@@ -24,7 +24,7 @@ from engine.machines import warm_up as module
 from engine.machines.carried_host import keep_deployment, link_common
 from engine.machines.machine import CarriedElsewhere, Machine
 from engine.machines.orders import OrderStore
-from engine.machines.reports import MachineFigures, MachineKey, public_key, signed_content
+from engine.machines.reports import MachineFigures, MachineKey, measured_speed, public_key, signed_content
 from engine.machines.warm_up import keep_warm
 from engine.outside import HostOutside, Vault
 from engine.replicas.channel import TlsFiles
@@ -562,3 +562,8 @@ def test_a_warm_up_leaves_neither_a_query_nor_files(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)  # noqa: S603 - our own command
     assert [0, 0] == json.loads(done.stdout)
     assert "aborted" not in done.stderr
+
+
+def test_the_speed_of_a_core_is_measured_by_its_cpu() -> None:
+    """However busy the computer is: what others take does not count. Nobody's core is far from the reference."""
+    assert 0.05 < measured_speed() < 20.0

@@ -1,5 +1,6 @@
 """The scaler: what is decided and committed, by classes of machines."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -63,6 +64,9 @@ class Scaling:
         self.carriages = manager.tools.carriages
         self.supply = Supply()
         self.now = 1_000.0
+        self.ahead = 0.0
+        """Seconds that the clock of its machines is ahead, to have them come late."""
+        self.speed = 1.25
         self.cores_taken = 0.0
         self.machines: set[str] = set()
         self.complete = True
@@ -72,6 +76,7 @@ class Scaling:
             {SupplyKind.PROCESS: self.supply},
             autoscale=autoscale,
             clock=lambda: self.now,
+            wall=lambda: time.time() + self.ahead,
         )
         for name, figures in (classes or {"small": {"price": 0.1}}).items():
             manager.service.machine_classes.put(OPERATOR, name, MachineClassForm(**figures))
@@ -86,11 +91,19 @@ class Scaling:
         )
         job = JobSeen(job="1", host="local", state="running", measured=measured, seen=datetime.now(UTC))
         machines = {
-            name: (MachineStatus(seen=MachineSeen(name=name, alive=True, root="shared", cores=2.0), secret=""),)
+            name: (
+                MachineStatus(
+                    seen=MachineSeen(name=name, alive=True, root="shared", cores=2.0, speed=self.speed), secret=""
+                ),
+            )
             for name in self.machines
         }
         self.manager.seen.every_machine = {name: status for name, (status,) in machines.items()}
         return Sight(complete=self.complete, connection=1, jobs={"1": JobSight(seen=job)}, machines=machines)
+
+    def _status(self, name: str) -> MachineStatus:
+        seen = MachineSeen(name=name, alive=True, root="shared", cores=2.0, speed=self.speed)
+        return MachineStatus(seen=seen, secret="")
 
     def come(self, name: str) -> None:
         """Have a machine come, which begins with its host."""
@@ -243,5 +256,24 @@ def test_a_machine_that_has_come_says_how_long_its_class_takes(manager: Manager)
     rental = fleet.rentals["added-1"]
     assert rental.ready is not None
     assert pytest.approx(rental.ready - rental.since) == fleet.classes["small"].start_seconds
+    assert (1.25, 1.25, 1.25) == (rental.speed, rental.power, fleet.classes["small"].speed)
     (answer,) = manager.service.machine_classes.page(OPERATOR, Paging()).items
-    assert (True, ("added-1",)) == (answer.measured, answer.machines)
+    assert (True, 1.25, ("added-1",)) == (answer.measured, answer.speed, answer.machines)
+
+
+def test_machines_that_are_late_or_slow_are_said_to_be(manager: Manager) -> None:
+    """Once each: one that has not come, the same once it comes, and one that is slower than those before it."""
+    scaling = Scaling(manager, small={"start_seconds": 30.0, "least": 2, "most": 2})
+    scaling.run(20, cores=0.1)
+    scaling.come("added-1")
+    scaling.run(10, cores=0.1)
+    scaling.ahead, scaling.speed = 100.0, 0.5
+    scaling.run(30, cores=0.1)
+    late = [("machine late", "added-2", "it has not reported for 100 s, as a worker of a cluster never does")]
+    assert late == [(kind, name, why.partition(";")[0]) for kind, name, why in scaling.journal() if "machine l" in kind]
+    scaling.come("added-2")
+    scaling.run(30, cores=0.1)
+    assert [
+        (OperationKind.MACHINE_LATE, "added-2", "it came after 100 s"),
+        (OperationKind.MACHINE_SLOW, "added-2", "its speed is 0.50, and that of class small 1.25"),
+    ] == [(kind, name, why.partition(";")[0]) for kind, name, why in scaling.journal()[-2:]]

@@ -20,6 +20,7 @@ export const KINDS = [
   "put wheel", "remove wheel", "take over host", "hand over host", "machine waits",
   "admit machine", "drain machine", "undrain machine", "forget machine", "balance load",
   "add machine", "would add machine", "remove machine", "would remove machine", "scaling fails",
+  "machine late", "machine slow",
   "put machine class", "remove machine class", "put image", "remove image",
   "make webhook", "rotate webhook", "revoke webhook", "try", "look at task",
 ];

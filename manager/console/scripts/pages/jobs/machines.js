@@ -51,6 +51,7 @@ export function machineSection({ signal, say }) {
       { title: "State", cell: (machine) => badge(stateOf(machine)) },
       { title: "Zone", cell: (machine) => machine.zone || "–" },
       { title: "Load of cores", number: true, cell: loadOf },
+      { title: "Speed of a core", number: true, cell: (machine) => cores(machine.speed) },
       { title: "Of the ring", number: true, cell: (machine) => part(machine.share) },
       { title: "Shares root with", cell: (machine) => list(machine.shares_root_with) },
       { title: "Carries", cell: (machine) => lines(machine.hosts.map(hostOf)) },
