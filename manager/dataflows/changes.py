@@ -262,7 +262,7 @@ class DataflowChanges(_DocumentChanges):
         check_loops(dataflow, document.raw, state)
         asked = request(confined(dataflow, state, document.start))
         conditions = self._committer.ground.conditions(state, now)
-        with unhosted_refused(dataflow, document.raw, conditions):
+        with unhosted_refused(dataflow, document.raw, conditions, self._committer.ground.order):
             step = decide(state.running, state.jobs, asked, conditions)
         made = asked.dataflow if isinstance(asked, Submit) else asked.by
         return TransitionScope(jobs=step.touches), _Decided(made, step)
@@ -422,9 +422,9 @@ class BundleChanges(_DocumentChanges):
             if known:
                 raise _Known(*known)
         conditions = self._committer.ground.conditions(state, now)
-        touched = cleared
+        touched, order = cleared, self._committer.ground.order
         for at, (dataflow, document) in enumerate(zip(dataflows, bundle.documents, strict=True)):
-            with of_document(at), unhosted_refused(dataflow, document.document, conditions):
+            with of_document(at), unhosted_refused(dataflow, document.document, conditions, order):
                 touched |= decide(state.running, state.jobs, _request(dataflow, state, bundle), conditions).touches
         return TransitionScope(jobs=touched), touched
 

@@ -13,7 +13,7 @@ dataflows that run. What a client outside publishes again is bounded by the clie
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,11 +35,12 @@ from engine.tasks.outside import MQTT_PUBLISH
 from manager.kernel.registered_sources import Registered
 from manager.kernel.state import CommittedState
 from manager.planner import Supplied, public_id
-from manager.problem import InvalidDataflow
+from manager.problem import InvalidDataflow, StateNotReady
 from merge import (
     BATCH_SECONDS,
     Conditions,
     Explanation,
+    Image,
     Instance,
     NoHost,
     RootsApart,
@@ -55,6 +56,10 @@ from merge import (
 )
 
 T = TypeVar("T")
+Order = Callable[[Collection[frozenset[str]], Iterable[Image]], str]
+"""Has machines started that offer sets of tags; see `manager.kernel.draft.DecisionGround`."""
+_ORDERED_AGAIN = 5.0
+"""Seconds after which a document may be sent again whose machine was ordered."""
 
 
 def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflow:
@@ -249,10 +254,13 @@ def preview(
 
 
 @contextmanager
-def unhosted_refused(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> Iterator[None]:
+def unhosted_refused(
+    dataflow: Dataflow, raw: bytes, conditions: Conditions, order: Order | None = None
+) -> Iterator[None]:
     """Refuse a document that cannot be placed, for each of its tasks because of which it cannot.
 
-    Such a task needs what no host offers, or reads streams that cannot come to one host.
+    Such a task needs what no host offers, or reads streams that cannot come to one host. If machines can be ordered
+    that offer it, they are, and the document is only refused until they are there.
     """
     try:
         yield
@@ -262,6 +270,10 @@ def unhosted_refused(dataflow: Dataflow, raw: bytes, conditions: Conditions) -> 
     except RootsApart as error:
         raise InvalidDataflow(list(_apart(dataflow, raw, error))) from error
     except NoHost as error:
+        offered = [host.tags for host in conditions.hosts if not host.away]
+        lacking = {task.tags for task in dataflow.tasks if not any(task.tags <= tags for tags in offered)}
+        if order is not None and lacking and (ordered := order(lacking, conditions.images)):
+            raise StateNotReady(ordered, retry_after=_ORDERED_AGAIN) from error
         problems = list(_unhosted(dataflow, raw, conditions))
         if problems:
             raise InvalidDataflow(problems) from error

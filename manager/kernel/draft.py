@@ -5,7 +5,7 @@ committed in the end, the committer drops the state and loads it anew.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -30,6 +30,7 @@ from merge import (
     Conditions,
     Home,
     Host,
+    Image,
     Instance,
     JobId,
     Jobs,
@@ -52,6 +53,9 @@ class DecisionGround:
     pace: float = 1.0
     limits: Limits = NO_OTHER_LIMITS
     measured: Callable[[], MeasuredCosts] = MeasuredCosts
+    order: Callable[[Collection[frozenset[str]], Iterable[Image]], str] = lambda _lacking, _images: ""
+    """Has machines started that offer sets of tags which no host offers, and says which are; nothing if there are none
+    to start for all of them."""
 
     def conditions(self, state: CommittedState, now: datetime) -> Conditions:
         """The conditions of a decision now. Jobs in which tasks stand still, or soon will, take no others."""

@@ -6,14 +6,16 @@ interrupted goes on at the next look, or with the next manager.
 """
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from braid_client.answers.overview import OperationKind
+from dags.problems import listed
 from manager.kernel.draft import SERVICE
 from manager.machines.admission import MachineWatch
-from manager.machines.carriages import CommittedFleet
+from manager.machines.carriages import CommittedCarriages, CommittedFleet
 from manager.machines.rentals import SuppliedClass, cheapest, rented
 from manager.machines.supplies import Supplies, SupplyFailed
 from manager.machines.use_cases import Machines
@@ -23,6 +25,8 @@ from manager.observations.sight import Sight
 from manager.problem import Conflict, StateNotReady
 from manager.settings import Autoscale
 from manager.use_case import Tools
+from merge import Image
+from provisioning.figures import MachineClass
 from ring.fleet import SETTLED_AFTER
 from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, free_name, scaled
 
@@ -41,6 +45,46 @@ _AGAIN_AFTER = 300.0
 log = logging.getLogger("braid.fleet")
 
 
+class MachineNeeds:
+    """The classes of machines that submissions need, of which the scaler starts one each. Any thread may call it."""
+
+    def __init__(self, carriages: CommittedCarriages, autoscale: Autoscale) -> None:
+        self._carriages = carriages
+        self._autoscale = autoscale
+        self._lock = threading.Lock()
+        self._wanted: dict[str, frozenset[str]] = {}
+        """The tags that a machine of each class is wanted for."""
+
+    def order(self, lacking: Collection[frozenset[str]], images: Iterable[Image]) -> str:
+        """Have a machine started for each of these sets of tags, unless one is on its way; see `DecisionGround`."""
+        if self._autoscale is Autoscale.OFF:
+            return ""
+        fleet, known = self._carriages.fleet(), {image.name: image.tags for image in images}
+        there = [rental.machine_class for name, rental in fleet.rentals.items() if name not in fleet.draining]
+        wanted: dict[str, frozenset[str]] = {}
+        kinds: dict[str, MachineClass] = {}
+        for tags in lacking:
+            kind = next((kind for kind in there if tags <= kind.tags.union(known.get(kind.image, ()))), None)
+            if kind is None:
+                kind = cheapest(fleet.classes, fleet.rentals.values(), tags, known)
+                if kind is None:
+                    return ""
+                wanted[kind.name] = tags
+            kinds[kind.name] = kind
+        with self._lock:
+            self._wanted |= wanted
+        if self._autoscale is Autoscale.PREVIEW:
+            return ""
+        said = (f"of class {name} in about {kind.start_seconds:.0f} s" for name, kind in sorted(kinds.items()))
+        return f"no host offers what it needs; machines are started, {', '.join(said)}; send it again then"
+
+    def take(self) -> Mapping[str, frozenset[str]]:
+        """What is wanted since the last call: the tags by class."""
+        with self._lock:
+            wanted, self._wanted = self._wanted, {}
+        return wanted
+
+
 class Scaler:
     """Adds and removes machines of one manager; one thread looks."""
 
@@ -49,6 +93,7 @@ class Scaler:
         tools: Tools,
         sight: Callable[[], Sight],
         supplies: Supplies,
+        needs: MachineNeeds,
         *,
         autoscale: Autoscale,
         settled_after: float = SETTLED_AFTER,
@@ -59,6 +104,7 @@ class Scaler:
         self._tools = tools
         self._sight = sight
         self._supplies = supplies
+        self._needs = needs
         self._autoscale = autoscale
         self._settled_after = settled_after
         self._clock = clock
@@ -143,6 +189,10 @@ class Scaler:
         if (lacking := _lacking(fleet)) is not None:
             why = f"there are always {lacking.least} machines of class {lacking.name}, or more"
             kind, change = lacking, HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
+        elif needed := self._needed(fleet):
+            kind, tags = needed
+            why = f"a dataflow needs {listed(sorted(tags)) if tags else 'a host'}, and there is none with it"
+            change = HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
         elif self._state.short_since is self._state.spare_since is None:
             self._previewed = None
         if change is None:
@@ -159,6 +209,15 @@ class Scaler:
         elif kind is not None:
             self._tools.carriages.add(change.machine, kind, _why(change, kind))
             log.info("machine %s of class %s is added: %s", change.machine, kind.name, change.why)
+
+    def _needed(self, fleet: CommittedFleet) -> tuple[SuppliedClass, frozenset[str]] | None:
+        """A class that a submission needs a machine of, and the tags; the others are asked for again."""
+        there = rented(fleet.rentals.values())
+        for name, tags in self._needs.take().items():
+            kind = fleet.classes.get(name)
+            if kind is not None and (kind.most is None or there[name] < kind.most):
+                return kind, tags
+        return None
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
         kind = fleet.classes.get(fleet.rentals[name].machine_class.name)

@@ -21,7 +21,7 @@ from manager.kernel.live_events import LiveEvents, ReconcilerActivity
 from manager.machines.admission import Admission
 from manager.machines.carriages import CommittedCarriages, decide_with
 from manager.machines.keeper import CarriageKeeper
-from manager.machines.scaler import Scaler
+from manager.machines.scaler import MachineNeeds, Scaler
 from manager.machines.supplies import HostProcesses, Supplies, SupplyCommands
 from manager.moves.quarantine import GreedyTenants
 from manager.moves.watcher import Watcher
@@ -81,6 +81,7 @@ def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
     tools: Tools,
     adapter: Adapter,
     supplies: Supplies,
+    needs: MachineNeeds,
     sight: Callable[[], Sight],
     settings: Settings,
     lineage: "LineageFollower | None",
@@ -90,6 +91,7 @@ def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
         tools,
         sight,
         supplies,
+        needs,
         autoscale=settings.autoscale,
         settled_after=settings.settled_after,
     )

@@ -34,6 +34,7 @@ from manager.costs.measured import LearntCostStore
 from manager.kernel.committer import Committer
 from manager.kernel.draft import DecisionGround
 from manager.kernel.live_events import NOT_OF_TENANTS, JournalTail, LiveEvents
+from manager.machines.scaler import MachineNeeds
 from manager.observations.figures import placeable
 from manager.observations.listener import Listener
 from manager.problem import DatabaseAway
@@ -118,6 +119,7 @@ class Manager:
             pace=settings.pace,
             limits=Limits(state_bytes=settings.task_state_mb * 1_000_000),
             measured=lambda: chooser.measured,
+            order=lambda lacking, images: self._needs.order(lacking, images),  # noqa: PLW0108 - they are made below
         )
         catalogue = installed_catalogue()
         self._committer = committer = Committer(store, catalogue, ground, name=name)
@@ -125,6 +127,7 @@ class Manager:
         self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events, settings)
+        self._needs = MachineNeeds(self._drive.carriages, settings.autoscale)
         self._vouchers = VoucherKeeper(store, root)
         tools = Tools(
             store=store,
@@ -154,7 +157,7 @@ class Manager:
         adapter = Adapter(tools, DomainEventLine(beside.connect))
         self._supplies = supplies_of(beside, root)
         self._lineage = lineage_of(tools, self._events, settings, root)
-        self._looks = looks_of(tools, adapter, self._supplies, listener.sight, settings, self._lineage)
+        self._looks = looks_of(tools, adapter, self._supplies, self._needs, listener.sight, settings, self._lineage)
         self._service = service_of(tools)
         uses = ManagerWatch(self._service.administration.keep_uses, "nobody knows which keys were used")
         old = ManagerWatch(self._service.audit.forget, "old entries of the journal stay")

@@ -2,21 +2,24 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from braid_client.answers.jobs import ImageForm
 from braid_client.answers.machines import MachineClassForm, SupplyKind
 from braid_client.answers.overview import OperationKind
 from manager.machines.rentals import SuppliedClass
-from manager.machines.scaler import Scaler
+from manager.machines.scaler import MachineNeeds, Scaler
 from manager.machines.supplies import SupplyFailed
 from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.observations.sight import JobSight, Sight
+from manager.problem import InvalidDataflow, StateNotReady
 from manager.settings import Autoscale
 from manager.use_case import Paging
+from merge import Host
 from ring.fleet import MachineSeen
 from ring.tokens import Ring
 from tests.manager.machines.carriages import commit, turn
@@ -70,10 +73,13 @@ class Scaling:
         self.cores_taken = 0.0
         self.machines: set[str] = set()
         self.complete = True
+        self.needs = MachineNeeds(self.carriages, autoscale)
+        manager.committer.ground = replace(manager.committer.ground, order=self.needs.order)
         self.scaler = Scaler(
             manager.tools,
             self._sight,
             {SupplyKind.PROCESS: self.supply},
+            self.needs,
             autoscale=autoscale,
             clock=lambda: self.now,
             wall=lambda: time.time() + self.ahead,
@@ -277,3 +283,40 @@ def test_machines_that_are_late_or_slow_are_said_to_be(manager: Manager) -> None
         (OperationKind.MACHINE_LATE, "added-2", "it came after 100 s"),
         (OperationKind.MACHINE_SLOW, "added-2", "its speed is 0.50, and that of class small 1.25"),
     ] == [(kind, name, why.partition(";")[0]) for kind, name, why in scaling.journal()[-2:]]
+
+
+def test_a_submission_has_a_machine_started_that_offers_what_it_needs(manager: Manager) -> None:
+    """By tags of a class or of its image, once however often it is sent; what no class offers is refused as before."""
+    manager.admit("ann")
+    manager.register("weather")
+    manager.hosts = (Host(name="plain", cores=8.0),)
+    manager.service.images.put(OPERATOR, "cuda", ImageForm(tags=frozenset({"gpu"})))
+    scaling = Scaling(manager, plain={}, card={"image": "cuda", "price": 2.0})
+    with pytest.raises(InvalidDataflow):
+        manager.submit("ann", "s:source > a:map[gpu] > b:count[fpga] > k:sink")
+    scaling.run(20, cores=0.1)
+    assert {} == scaling.supply.kinds
+    for _ in range(3):
+        with pytest.raises(StateNotReady, match="machines are started, of class card in about 60 s; send it again"):
+            manager.submit("ann", "s:source > a:map[gpu] > k:sink")
+        scaling.run(20, cores=0.1)
+    assert {"added-1": "card"} == scaling.supply.kinds
+    assert "a dataflow needs 'gpu', and there is none with it; class card, at 2 an hour" == scaling.journal()[0][2]
+
+
+@pytest.mark.parametrize(
+    ("autoscale", "said"), [(Autoscale.OFF, []), (Autoscale.PREVIEW, [OperationKind.WOULD_ADD_MACHINE])]
+)
+def test_nothing_is_started_for_a_submission_unless_the_service_scales(
+    manager: Manager, autoscale: Autoscale, said: list[OperationKind]
+) -> None:
+    """It is refused as without classes; a preview says in the journal what would be started."""
+    manager.admit("ann")
+    manager.register("weather")
+    manager.hosts = (Host(name="plain", cores=8.0),)
+    scaling = Scaling(manager, autoscale, card={"tags": {"gpu"}})
+    with pytest.raises(InvalidDataflow):
+        manager.submit("ann", "s:source > a:map[gpu] > k:sink")
+    scaling.run(20, cores=0.1)
+    assert {} == scaling.supply.kinds
+    assert said == [kind for kind, _, _ in scaling.journal()]
