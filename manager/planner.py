@@ -175,10 +175,18 @@ def public_id(dataflow: str) -> str:
     return dataflow.partition("~")[0]
 
 
+_BRIDGE = "bridge/"
+
+
 def bridge_stream(instance: int, port: str) -> str:
     """The name that a job gives the stream of a bridge.
 
     >>> bridge_stream(7, "out")
     'bridge/7:out'
     """
-    return f"bridge/{instance}:{port}"
+    return f"{_BRIDGE}{instance}:{port}"
+
+
+def is_bridge(stream: str) -> bool:
+    """Whether a stream comes over a bridge, and not from a source."""
+    return stream.startswith(_BRIDGE)

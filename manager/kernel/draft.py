@@ -178,7 +178,7 @@ class Draft:
             )
             if before is None or plan != replace(before, version=version, term=self.term):
                 self.made[job] = state.plans[job] = plan
-                if stands_apart(plan):
+                if stands_apart(state, plan):
                     state.apart.add(job)
         for dataflow in self.submitted:
             state.needed[dataflow] = {job: state.plans[job].version for job in state.jobs_of(dataflow)}

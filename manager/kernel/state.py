@@ -132,9 +132,10 @@ class CommittedState:
         return frozenset(self.sources[tasks[source].config["source"]].supplied.stream for source in sources)
 
 
-def stands_apart(plan: Plan) -> bool:
+def stands_apart(state: CommittedState, plan: Plan) -> bool:
     """Tell whether a job began at the earliest events that were kept."""
-    return any(entering.since is not None for entering in plan.ingress)
+    entering = (state.running.tasks.get(Instance(ingress.instance)) for ingress in plan.ingress)
+    return any(not task.inputs and state.begins(task) is not None for task in entering if task is not None)
 
 
 def running_id(dataflow: str, revision: int) -> str:
@@ -172,7 +173,6 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         stopped={job: plan for job, plan in plans.items() if job not in alive},
         sources=HashTrieMap({row.name: registered(row) for row in session.scalars(select(SourceRow))}),
         images=HashTrieMap({row.name: image_of(row) for row in session.scalars(select(ImageRow))}),
-        apart={job for job in alive if stands_apart(plans[job])},
         quarantined={row.name: row.quarantined_until for row in session.execute(_QUARANTINED)},
         moved=moved,
         moves={move.id: move for move in map(move_of, session.scalars(select(MoveRow).order_by(col(MoveRow.id))))},
@@ -182,6 +182,7 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         },
     )
     _load_dataflows(session, state)
+    state.apart |= {job for job, plan in state.plans.items() if stands_apart(state, plan)}
     _load_reconfigurations(session, state)
     return state
 
@@ -294,7 +295,6 @@ def reconfiguration_of(row: ReconfigurationRow, dataflows: Iterable[str]) -> Rec
         dataflows=tuple(dataflows),
         jobs=frozenset(map(JobId, row.jobs)),
         awaiting=frozenset(map(JobId, row.awaiting)),
-        sources=frozenset(map(Instance, row.sources)),
         instances=frozenset(map(Instance, row.instances)),
         changed=frozenset(map(Instance, row.changed)),
         watched=frozenset(map(Instance, row.watched)),

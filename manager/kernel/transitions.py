@@ -363,8 +363,6 @@ class Reconfiguration:
     """The jobs that switch; while it waits, those that would have when this was looked at last."""
     awaiting: frozenset[JobId]
     """Those that wait for markers."""
-    sources: frozenset[Instance]
-    """The sources that carry the marker."""
     instances: frozenset[Instance]
     """The tasks that must stay where they are meanwhile."""
     changed: frozenset[Instance]

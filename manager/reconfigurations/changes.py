@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -11,6 +11,7 @@ from sqlmodel import col, select
 
 from dags import Catalogue
 from engine.log_lines import note
+from engine.plan import Plan
 from manager.kernel.committer import Committer
 from manager.kernel.dataflow_rows import running_dataflow
 from manager.kernel.draft import SERVICE, UNBOUNDED, write_idempotency
@@ -26,6 +27,7 @@ from manager.kernel.transitions import (
     Turn,
 )
 from manager.kernel.wanted import JobStreams, ReachedJob, Reconfiguring
+from manager.planner import is_bridge
 from manager.problem import Conflict, InvalidDataflow, NotFound, QuotaExceeded
 from manager.reconfigurations import steps
 from manager.reconfigurations.decision import ReconfigurationDecision
@@ -252,11 +254,12 @@ def _going(state: CommittedState) -> Iterator[Reconfiguring]:
         if reconfiguration.phase in HAS_SWITCHED and sources not in reached:
             # Of many that wait for one job most have the same.
             reached[sources] = streams.reached(sources)
+        plans = {job: state.plans[job] for job in reconfiguration.jobs if job in state.plans}
         yield Reconfiguring(
             reconfiguration=reconfiguration,
-            plans={job: state.plans[job] for job in reconfiguration.jobs if job in state.plans},
-            # Its dataflows may be gone once it has switched.
-            streams=state.streams_of(reconfiguration.sources & running.keys()),
+            plans=plans,
+            # By the plans, because a source that carries it may be read no more after it.
+            streams=_marked_streams(plans.values(), reconfiguration.marker),
             below=frozenset(homes[instance].job for instance in reconfiguration.watched if instance in homes),
             waits=reconfiguration.phase is Phase.WAITING and bool(in_the_way(reconfiguration, state.transitions)),
             reached=reached.get(sources, ()) if reconfiguration.phase in HAS_SWITCHED else (),
@@ -265,6 +268,12 @@ def _going(state: CommittedState) -> Iterator[Reconfiguring]:
                 for other in changing
             ),
         )
+
+
+def _marked_streams(plans: Iterable[Plan], marker: str) -> frozenset[str]:
+    """The raw streams in which plans await a marker."""
+    awaited = (plan.switch.awaits for plan in plans if plan.switch is not None and plan.switch.marker == marker)
+    return frozenset(stream for streams in awaited for stream in streams if not is_bridge(stream))
 
 
 def _checked(

@@ -13,7 +13,7 @@ from braid_client.answers.overview import OperationKind
 from braid_client.answers.reconfigurations import ChangedTaskAnswer, ComponentAnswer, ReconfigurationScope, TaskPresence
 from bridge.traces import traceparent
 from dags import StateFate
-from engine.plan import Plan, Port, Switch
+from engine.plan import Bridged, Ingress, Plan, Port, Switch
 from manager.kernel.committer import OpenChange
 from manager.kernel.dataflow_rows import dataflow_of, rewriting
 from manager.kernel.draft import Draft, write_down, write_plans
@@ -255,6 +255,7 @@ def _plans(  # noqa: PLR0913, PLR0917 - what switches, how, and by which planner
         ending = set(announced) - {sent.origin for sent in made.forwards}
         plans[job] = replace(
             made,
+            ingress=tuple(_begun(ingress, before, row.begun) for ingress in made.ingress),
             feeds=before.feeds,
             forwards=(*made.forwards, *(sent for sent in before.forwards if sent.origin in ending)),
             changes=tuple(change for change in changes if homes[Instance(change.instance)].job == job),
@@ -263,6 +264,12 @@ def _plans(  # noqa: PLR0913, PLR0917 - what switches, how, and by which planner
             else None,
         )
     return plans
+
+
+def _begun(ingress: Ingress, before: Plan, moment: float) -> Ingress:
+    """A stream that enters; a source that takes the place of another begins at the same event in all jobs."""
+    is_new = ingress.stream not in before.streams and not isinstance(ingress.supply, Bridged)
+    return replace(ingress, since=moment) if is_new and ingress.since is None else ingress
 
 
 def _note(session: Session, draft: Draft, row: ReconfigurationRow, dataflows: Sequence[str]) -> None:

@@ -104,7 +104,7 @@ class JobSwitch:
     awaits: frozenset[StreamEnd] = frozenset()
     """The bridges whose markers it waits for."""
     sources: frozenset[Instance] = frozenset()
-    """The sources whose markers it waits for, because another job that switches reads them too."""
+    """The sources whose markers it waits for: another job that switches reads them too, or they are read no more."""
     announces: frozenset[StreamEnd] = frozenset()
     """The bridges into which it puts the marker."""
 
@@ -155,6 +155,8 @@ def switches(
     switching |= {fork.origin for fork in by.forks if fork.origin is not None}
     # What an inserted task feeds stands for it.
     switching |= {task.instance for task in by.alters if task.instance in by.rewired} | by.removed
+    left = _left_sources(running, by)
+    switching |= left
     streams = list(_streams(running, by))
     # The stream of a fork begins at its marker, and a state is dropped where the events change.
     apart = {task.instance for task in by.alters} & by.apart - by.unfit - by.rewired
@@ -168,7 +170,8 @@ def switches(
     }
     for component in covering:
         inside = {Instance(int(name)) for name in component.scope}
-        _connect(running, jobs, streams, inside, making, marked=scheduler is Scheduler.EPOCH)
+        marked = inside if scheduler is Scheduler.EPOCH else left
+        _connect(running, jobs, streams, inside, making, marked)
     return Switches(
         components=covering,
         jobs={
@@ -181,6 +184,12 @@ def switches(
             for job, part in sorted(making.items())
         },
     )
+
+
+def _left_sources(running: RunningGraph, by: Alteration) -> frozenset[Instance]:
+    """The sources that a dataflow reads no more. All that comes before their markers is still read."""
+    left = (set(old.instances) - set(new.instances) for old, new in by.swaps)
+    return frozenset(source for sources in left for source in sources if not running.tasks[source].inputs)
 
 
 def _components(
@@ -216,16 +225,15 @@ class _Part:
     announces: set[StreamEnd] = field(default_factory=set)
 
 
-def _connect(  # noqa: PLR0913 - what runs and where, the component, and what is made of it
+def _connect(  # noqa: PLR0913, PLR0917 - what runs and where, the component, and what is made of it
     running: RunningGraph,
     jobs: Jobs,
     streams: Iterable[_Stream],
     inside: set[Instance],
     making: dict[JobId, _Part],
-    *,
-    marked: bool,
+    marked: AbstractSet[Instance],
 ) -> None:
-    """Add what the jobs of one component await and announce. Every source carries a marker if `marked`."""
+    """Add what the jobs of one component await and announce. The sources in `marked` carry a marker in any case."""
     readers: dict[Instance, set[JobId]] = {}
     for parent, child, port in streams:
         if parent not in inside or child not in inside:
@@ -240,7 +248,7 @@ def _connect(  # noqa: PLR0913 - what runs and where, the component, and what is
             making.setdefault(at, _Part()).announces.add(StreamEnd(parent, port))
     for source, reading in readers.items():
         # A job that alone reads a source switches between two batches, at one place in it.
-        for job in reading if marked or len(reading) > 1 else ():
+        for job in reading if source in marked or len(reading) > 1 else ():
             making.setdefault(job, _Part()).sources.add(source)
 
 

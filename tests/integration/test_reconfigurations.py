@@ -113,6 +113,85 @@ def test_others_that_share_the_tasks_go_on_as_they_were(served: Served) -> None:
         assert list(range(900)) == [each["n"] for each in events]
 
 
+def test_another_source_goes_on_where_the_first_one_ends(served: Served) -> None:
+    """All that had come of the first is taken, though it waits, then all of the other; states below go on."""
+    _swap(served, "swap")
+
+
+@pytest.mark.slow
+def test_jobs_begin_another_source_at_one_event(bridged: Served) -> None:
+    """The same, where three jobs read the source and their host is killed meanwhile; and back again."""
+    _swap(bridged, "swaps", part="engine.machines.process")
+
+
+def _swap(served: Served, name: str, part: str = "") -> None:
+    with served.admit(f"ann-{name}") as ann:
+        _ = served.line
+        for source in (f"{name}-first", f"{name}-second"):
+            ann.register_source(street(source))
+        flow = ann.submit(swapping(f"{name}-first"))
+        served.until_state(ann, flow.id, DataflowState.RUNNING)
+        served.publish(f"city/{name}-first", numbers(0, 600))
+        first, second = (f"ann-{name}:{name}-{which}" for which in ("first", "second"))
+        served.until(lambda: accepted(ann, first) == 600, "the first source's events")
+        number = reconfigure(ann, flow, **{"in": {"source": f"{name}-second"}})
+        if part:
+            served.look()
+            served.below_keeper(part).kill()
+        # Its events can come from now on, and wait until the jobs have switched.
+        served.until(lambda: accepted(ann, second) is not None, "the second source to be received")
+        served.publish(f"city/{name}-second", numbers(600, 750))
+        until_switched(served, ann, flow, number)
+        # Nobody reads it any more.
+        served.publish(f"city/{name}-first", numbers(0, 30))
+        served.publish(f"city/{name}-second", numbers(750, 900))
+        assert list(range(900)) == [each["n"] for each in served.until_delivered(flow, "out", 900)]
+        assert 900 == len(served.until_delivered(flow, "slow-out", 900))
+        counts = served.until_delivered(flow, "tally", 900)
+        for key in KEYS:
+            assert list(range(1, 301)) == [each["count"] for each in counts if each["k"] == key]
+        if not part:
+            return
+        served.until(lambda: is_done(ann, flow, number), "all events from before to be gone")
+        undone = ann.undo_reconfiguration(flow.id, number).id
+        until_switched(served, ann, flow, undone)
+        served.publish(f"city/{name}-first", numbers(900, 930))
+        assert list(range(930)) == [each["n"] for each in served.until_delivered(flow, "out", 930)]
+
+
+def accepted(client: Client, source: str) -> int | None:
+    """The events that a host has accepted of a source; None while none receives it."""
+    with suppress(NotDone):
+        received = client.source(source).received
+        return None if received is None else received.accepted
+    return None
+
+
+def swapping(source: str) -> dict[str, Any]:
+    """A document with a slow task, a count and a copy of the events beside each other."""
+    return {
+        "version": 1,
+        "name": "swaps",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": source}},
+            {"id": "mark", "type": "annotate", "config": version("mark", "one")},
+            {"id": "count", "type": "count", "config": {"by": ["k"]}},
+            {"id": "slow", "type": "pi_viete", "config": {"iterations": 1_500}},
+            {"id": "out", "type": "output"},
+            {"id": "tally", "type": "output"},
+            {"id": "slow-out", "type": "output"},
+        ],
+        "streams": [
+            {"from": "in", "to": "mark"},
+            {"from": "mark", "to": "out"},
+            {"from": "in", "to": "count"},
+            {"from": "count", "to": "tally"},
+            {"from": "in", "to": "slow"},
+            {"from": "slow", "to": "slow-out"},
+        ],
+    }
+
+
 @pytest.mark.full
 def test_jobs_that_read_one_source_switch_at_one_event(bridged: Served) -> None:
     """Two tasks in jobs of their own, fed by one source, have the new config from the same event on."""

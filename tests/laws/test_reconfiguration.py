@@ -448,7 +448,6 @@ def reconfiguration(number: int, jobs: frozenset[JobId]) -> Reconfiguration:
         dataflows=(),
         jobs=jobs,
         awaiting=nothing,
-        sources=frozenset(),
         instances=frozenset(),
         changed=frozenset(),
         watched=frozenset(),

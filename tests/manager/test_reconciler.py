@@ -418,7 +418,6 @@ class Proving(ReconfigurationChanges):
                 dataflows=("d",),
                 jobs=frozenset({JobId(1)}),
                 awaiting=frozenset(),
-                sources=frozenset(),
                 instances=frozenset(),
                 changed=frozenset(),
                 watched=frozenset(),

@@ -174,7 +174,6 @@ class Managed(Fries):
                     dataflows=(),
                     jobs=frozenset(self.ids[job] for job in each.jobs()),
                     awaiting=frozenset(),
-                    sources=frozenset(),
                     instances=frozenset(self.instances[name] for name in near),
                     changed=frozenset(self.instances[task] for task in wanted.changed),
                     watched=frozenset(),

@@ -210,7 +210,11 @@ def _hold_plans(manager: Manager, state: CommittedState) -> None:
         if job in switching:
             assert set(made.forwards) <= set(plan.forwards)
             made = replace(made, forwards=plan.forwards)
-        assert job in waiting or made == replace(plan, changes=(), switch=None)
+        if job not in waiting:
+            # A source that took the place of another began at that moment.
+            begun = zip(made.ingress, plan.ingress, strict=True)
+            ingress = (replace(new, since=had.since) if new.since is None else new for new, had in begun)
+            assert replace(made, ingress=tuple(ingress)) == replace(plan, changes=(), switch=None)
         assert wanted[str(job)].host == plan.host == state.jobs.jobs[job].host
         assert read_plan(written_plan(plan)) == plan
     assert {job for job, each in wanted.items() if each.plan is None} == set(map(str, state.stopped))

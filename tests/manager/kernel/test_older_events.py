@@ -84,7 +84,6 @@ class Service:
                 dataflows=("d",),
                 jobs=frozenset({X}),
                 awaiting=frozenset(),
-                sources=frozenset(),
                 instances=frozenset(),
                 changed=frozenset({Instance(4)}),
                 watched=frozenset({Instance(4)}),

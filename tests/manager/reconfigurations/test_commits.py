@@ -7,6 +7,7 @@ import pytest
 
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.reconfigurations import ReconfigurationForm, ReconfigurationScope, ReconfigurationState
+from braid_client.answers.sources import SourceForm
 from bridge.traces import span
 from dags.vocabulary import Scheduler
 from engine.plan import SlotState, StateChange
@@ -253,16 +254,55 @@ def test_only_changed_tasks_begin_without_state(manager: Manager) -> None:
 
 
 def test_a_changed_source_keeps_the_states_below_it(manager: Manager) -> None:
-    """The tasks are copied with their states, and read the other source."""
+    """The tasks are copied with their states, and read the other source behind a marker at the end of the first."""
     flow = manager.submit("ann", CHAIN)
     before = places(manager, flow)
-    manager.service.reconfigurations.begin(ANN, flow, patch(s={"source": "bob:traffic"}))
+    with manager.committer.looking() as state:
+        ((read,),) = (plan.streams for plan in state.plans.values())
+    answer = manager.service.reconfigurations.begin(ANN, flow, patch(s={"source": "bob:traffic"}))
+    take(manager.changes.reconfigurations, int(answer.id), TransitionEvent.READY)
+    (going,) = manager.changes.reconfigurations.under_way()
+    assert {read} == going.streams
     after = places(manager, flow)
     with manager.committer.looking() as state:
         (plan,) = state.plans.values()
+        assert plan.switch is not None
+        assert (read,) == plan.switch.awaits
+        assert [answer.begun.timestamp()] == [ingress.since for ingress in plan.ingress]
         assert "bob:traffic" == state.running.tasks[Instance(after["s"])].config["source"]
     assert {after[task]: before[task] for task in "abk"} == {each.instance: each.source for each in plan.changes}
     hold(manager)
+
+
+def test_a_source_with_other_fields_drops_no_state_unasked(manager: Manager) -> None:
+    """The task whose state does not go with them is named, and begins without it if its tenant says so."""
+    number, text = ({"n": "integer", "value": kind} for kind in ("float", "string"))
+    for name, schema in (("numbers", number), ("texts", text)):
+        form = {"name": name, "connection": {"kind": "topic", "topic": f"ann/{name}"}, "schema": schema}
+        manager.service.sources.register(ANN, SourceForm.model_validate(form))
+    flow = manager.submit("ann", "s:source{'source': 'numbers'} > b:count{'by': 'value'} > k:sink")
+    swap = patch(s={"source": "texts"})
+    with pytest.raises(InvalidDataflow) as refused:
+        manager.service.reconfigurations.begin(ANN, flow, swap)
+    assert [("/tasks/b", "undeclared-state")] == [(each.pointer, each.code) for each in refused.value.errors]
+    assert "the state of 'b' was made from events with other fields" in str(refused.value)
+    manager.service.reconfigurations.begin(ANN, flow, swap.model_copy(update={"fresh": ["b"]}))
+    hold(manager)
+
+
+def test_nobody_changes_to_a_source_that_it_may_not_read(manager: Manager) -> None:
+    """It is as unknown as one that is not there."""
+    form = {"name": "diary", "connection": {"kind": "topic", "topic": "bob/diary"}, "schema": {}}
+    manager.service.sources.register(BOB, SourceForm.model_validate(form))
+    flow = manager.submit("ann", CHAIN)
+    before = pictured(manager), rows(manager.store)
+    codes = []
+    for name in ("bob:diary", "bob:nothing"):
+        with pytest.raises(InvalidDataflow) as refused:
+            manager.service.reconfigurations.begin(ANN, flow, patch(s={"source": name}))
+        codes += [(each.pointer, each.code) for each in refused.value.errors]
+    assert [("/tasks/0/config/source", "unknown-source")] * 2 == codes
+    assert before == (pictured(manager), rows(manager.store))
 
 
 def test_another_change_cancels_what_is_only_prepared(spread: Manager) -> None:
