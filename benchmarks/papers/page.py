@@ -81,7 +81,10 @@ def _letters(name: str) -> Iterator[str]:
 def _measured(paper: Paper, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     for benchmark in paper.benchmarks:
         run = runs.get(benchmark.name)
-        name = f"`python -m {benchmark.module}`"
+        arguments = (
+            (benchmark.full if benchmark.quick is None else benchmark.quick) if run is None else run["arguments"]
+        )
+        name = f"`{' '.join(('python -m', benchmark.module, *arguments))}`"
         if run is None and benchmark.written:
             folder = str(PurePosixPath(benchmark.written).parent)
             yield name, f"[as it says]({folder}/README.md)", _NOTHING, _NOTHING
@@ -89,9 +92,8 @@ def _measured(paper: Paper, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[t
             yield name, "not yet", _NOTHING, _NOTHING
         else:
             machine, load = run["machine"], run["load"]
-            called = " ".join((*name.strip("`").split(), *run["arguments"]))
             yield (
-                f"`{called}`",
+                name,
                 f"{run['date']}, {run['seconds'] / 60:.1f} min",
                 f"{machine['cores']} cores, {machine['processor']}, {machine['memory'] / 1e9:.0f} GB",
                 f"{load['before']:.1f}, {load['after']:.1f}",
