@@ -410,6 +410,7 @@ class Dataflows(Base):
         search: str | None = None,
     ) -> Page[DataflowAnswer]:
         """The caller's dataflows, oldest first; an operator sees all. Removed ones only if that state is asked for."""
+        after = paging.after_number
         if caller.tenant is not None and tenant not in {None, caller.tenant}:
             return Page(items=())
         # States are seen and not stored, and documents are long: parts are read without, until enough of them fit.
@@ -426,7 +427,6 @@ class Dataflows(Base):
         if source is not None and caller.tenant is not None:
             source = full_name(caller.tenant, source)
         answers: list[tuple[DataflowRow, DataflowAnswer]] = []
-        after = paging.after_number
         while len(answers) <= paging.limit:
             with self._store.read() as session:
                 rows = session.scalars(wanted.where(col(DataflowRow.number) > after).limit(paging.limit + 1)).all()

@@ -400,9 +400,10 @@ def test_lists_are_filtered(manager: Manager) -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "9" * 19, "", "\u0661"])
 def test_a_cursor_that_is_none_is_refused(manager: Manager, cursor: str) -> None:
-    """A cursor that no part ended with is refused with the remedy, never a traceback."""
-    with pytest.raises(InvalidRequest, match="use `next` of the part before"):
-        manager.service.dataflows.page(ANN, Paging(after=cursor))
+    """A cursor that no part ended with is refused with the remedy, whosever dataflows are asked for."""
+    for tenant in (None, "bob"):
+        with pytest.raises(InvalidRequest, match="use `next` of the part before"):
+            manager.service.dataflows.page(ANN, Paging(after=cursor), tenant=tenant)
 
 
 def test_who_committed_answers_although_it_leads_no_more(manager: Manager) -> None:
