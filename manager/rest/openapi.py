@@ -81,7 +81,7 @@ def documented(  # noqa: PLR0913 - each is a part of what callers read
     may have besides JSON. Callers who may change nothing may ask what `only_looks`, whatever its method. The answer
     is `tagged` if it has the tag of a document. No caller is looked up where it is not `by_token` that one is known.
     """
-    well: dict[str, Any] = {"headers": headers("X-Request-Id", *(["ETag"] if tagged else []))}
+    well: dict[str, Any] = {"description": "OK", "headers": headers("X-Request-Id", *(["ETag"] if tagged else []))}
     if leads_to:
         well["links"] = _links(leads_to)
     if media:
