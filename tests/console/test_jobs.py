@@ -181,16 +181,21 @@ def test_images_are_listed_with_their_hosts(console_service: ConsoleService, pag
     expect(page.get_by_text("Host south: its image 'nothing' is not registered")).to_be_visible()
 
 
-def test_classes_of_machines_are_listed(console_service: ConsoleService, page_for: PageFor) -> None:
-    """With price, what was measured or declared, and how their machines are started."""
+def test_classes_and_rented_machines_are_listed(console_service: ConsoleService, page_for: PageFor) -> None:
+    """With prices, what was measured or declared, how machines are started, and why each was."""
     form = MachineClassForm(
         cores=2, price=0.25, tags=frozenset({"spare"}), most=3, supply=SupplyKind.COMMAND, command="rent"
     )
     console_service.service.machine_classes.put(OPERATOR, "small", form)
+    carriages = console_service.tools.carriages
+    carriages.add("added-2", carriages.fleet().classes["small"], "jobs take <b>much</b>")
     page = page_for(console_service.keys["operator"], "#/jobs")
-    small = page.get_by_role("region", name="Classes: 1").get_by_role("row", name="small")
-    for shown in ("0.25", "60 s (declared)", "spare", "3", "rent"):
+    small = page.get_by_role("region", name="Classes: 3").get_by_role("row", name="small")
+    for shown in ("0.25", "60 s (declared)", "spare", "3", "rent", "added-2"):
         expect(small).to_contain_text(shown)
+    rented = page.get_by_role("region", name="Latest rented machines").get_by_role("row", name="added-2")
+    expect(rented).to_contain_text("jobs take <b>much</b>")
+    carriages.forget("added-2", ending=(), who="operator")
     console_service.service.machine_classes.remove(OPERATOR, "small")
 
 
@@ -212,7 +217,7 @@ def machines_page(console_service: ConsoleService, page_for: PageFor) -> Page:
 
 def test_machines_are_listed_with_what_they_carry(machines_page: Page) -> None:
     """With zone, copies and lag; machines that are away, and hosts with too few copies, are seen at once."""
-    machines = machines_page.get_by_role("region", name="2 machines")
+    machines = machines_page.get_by_role("region", name="3 machines")
     north = machines.get_by_role("row", name="north", exact=False).filter(has_text="copied to south")
     expect(north).to_contain_text("alive")
     expect(north).to_contain_text(HOSTILE_ZONE)
