@@ -34,10 +34,6 @@ FALLEN_BEHIND = 10.0
 """Seconds that events may wait for a job, besides its pace, before it has fallen behind."""
 _PACES = 1.5
 """Paces that an event waits for its batch at most, besides."""
-_LATE = 3.0
-"""How many times as long as others of its class a machine may take to come."""
-_LEAST_LATE = 60.0
-"""Seconds before which no machine is late."""
 _SLOW = 0.8
 """The part of its class' speed below which a machine is slow."""
 _AGAIN_AFTER = 300.0
@@ -139,8 +135,7 @@ class Scaler:
         for name, rental in sorted(fleet.rentals.items()):
             if rental.ready is not None:
                 continue
-            took, kind = self._wall() - rental.since, rental.machine_class
-            is_late = took > max(_LEAST_LATE, _LATE * kind.start_seconds)
+            took, kind, is_late = self._wall() - rental.since, rental.machine_class, rental.is_given_up(self._wall())
             usual = f"one of class {kind.name} takes {kind.start_seconds:.0f} s"
             if name in machines and machines[name].seen.alive:
                 seen, known = machines[name].seen, fleet.classes.get(kind.name)

@@ -7,6 +7,7 @@ is a value of another kind. What a cluster's own rules refuse is not.
 import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,44 @@ def unknown_fields(read: Any) -> Iterator[str]:
             yield from map(str, read.getAdditionalProperties())
         elif re.match(r"get(?!Class$)", name) and not method.getParameterTypes():
             yield from unknown_fields(getattr(read, name)())
+
+
+def machine_pod(folder: Path, *words: str) -> str:
+    """What the command of a class says to kubectl, which knows the manifests, and writes what it is called with."""
+    (hosts,) = (each for each in OBJECTS if each["kind"] == "StatefulSet")
+    (folder / "hosts.json").write_text(json.dumps(hosts))
+    kubectl = folder / "kubectl"
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$@" >> {folder}/called\n'
+        f'case "$1" in get) cat {folder}/hosts.json ;; apply) cat > {folder}/pod.json ;; esac\n'
+    )
+    kubectl.chmod(0o755)
+    command = ROOT / "deploy" / "kubernetes" / "pod"
+    path = f"{folder}:{os.environ['PATH']}"
+    subprocess.run([command, *words], env={**os.environ, "PATH": path}, check=True)  # noqa: S603 - our own file
+    return (folder / "called").read_text()
+
+
+def test_a_machine_of_a_class_is_a_pod_like_those_of_hosts(tmp_path: Path) -> None:
+    """Under its own name, by which executors find it; it goes by that name too."""
+    machine_pod(tmp_path, "add", "added-1", "large", "jobs need more cores")
+    pod = json.loads((tmp_path / "pod.json").read_text())
+    template = PODS["host"]
+    assert ("v1", "Pod", "added-1") == (pod["apiVersion"], pod["kind"], pod["metadata"]["name"])
+    assert template["spec"] | {"hostname": "added-1", "subdomain": "hosts"} == pod["spec"]
+    assert template["metadata"]["labels"] | {"app.kubernetes.io/instance": "large"} == pod["metadata"]["labels"]
+    called = machine_pod(tmp_path, "remove", "added-1", "large", "jobs need fewer cores")
+    assert "delete pod added-1 --ignore-not-found --wait=false" == called.splitlines()[-1]
+
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_every_field_of_a_machine_is_one_that_kubernetes_knows(java: Any, tmp_path: Path) -> None:
+    """As above."""
+    machine_pod(tmp_path, "add", "added-1", "large", "jobs need more cores")
+    read = java.jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal((tmp_path / "pod.json").read_text())
+    assert read.getClass().getName().endswith(".Pod")
+    assert [] == list(unknown_fields(read))
 
 
 @pytest.mark.full

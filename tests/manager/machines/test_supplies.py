@@ -100,7 +100,7 @@ def test_a_machine_is_one_process_whichever_manager_looks(made: HostProcesses, t
     assert {process} == found("added-1")
     assert not any("secret" in word for word in process.cmdline())
     assert {"--tag=gpu", "local[1]"} <= set(process.cmdline())
-    assert 5 == process.nice()
+    assert min(19, psutil.Process().nice() + 5) == process.nice()
     following.stop("added-1", HERE, "why")
     following.stop("added-1", HERE, "why")
     assert set() == found("added-1")
