@@ -284,6 +284,8 @@ class Ground:
     """What an hour of a core costs it, in money; less where others use what it runs."""
     allowance: float | None = None
     """The money an hour that its tenant has left for it."""
+    planned: Mapping[str, str] | None = None
+    """The alternates that it has in the plan of the whole service, if there is one."""
     patience: Patience = field(default_factory=Patience)
 
     @property
@@ -338,12 +340,12 @@ def decide(ground: Ground, standing: StandingChoice) -> ChoiceDecision:
     if forced:
         # The rest stays, if it can.
         fixed = {task: frozenset({name}) for task, name in kept.alternates.items() if task not in forced}
-        best = best_choice(_space(ground, kept, fixed), ground.limit / ground.target)
+        best = best_choice(choice_space(ground, kept, fixed), ground.limit / ground.target)
         if _is_overloaded(ground, best):
-            best = best_choice(_space(ground, kept), ground.limit / ground.target)
+            best = best_choice(choice_space(ground, kept), ground.limit / ground.target)
         return _decision(ground, standing, best, "")
     if _is_overloaded(ground, kept):
-        best = best_choice(_space(ground, kept), ground.limit / ground.target)
+        best = best_choice(choice_space(ground, kept), ground.limit / ground.target)
         if ground.flow.need(best) < ground.flow.need(kept) * (1 - _NEARLY):
             why = f"it needs {ground.flow.need(kept):.3g} cores of {ground.limit_text}, so less than the target is done"
             return _decision(ground, standing, best, why)
@@ -362,13 +364,15 @@ def expected_omega(need: float, cores: float) -> float:
 
 def least_cost(ground: Ground, kept: Selection) -> float:
     """What the cheapest choice that is permitted costs an hour."""
-    return ground.price * ground.flow.need(best_choice(_space(ground, kept), 0.0))
+    return ground.price * ground.flow.need(best_choice(choice_space(ground, kept), 0.0))
 
 
 def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> ChoiceDecision:
     """A better choice than what fits, if it has been there for a while."""
-    best = best_choice(_space(ground, kept), ground.limit / (ground.target + ground.policy.tolerance))
-    if _is_overloaded(ground, best) or not _is_better(ground, best, kept):
+    planned = _planned(ground, kept)
+    best = planned or best_choice(choice_space(ground, kept), ground.limit / (ground.target + ground.policy.tolerance))
+    is_better = best.alternates != kept.alternates if planned else _is_better(ground, best, kept)
+    if _is_overloaded(ground, best) or not is_better:
         return _decision(ground, standing, kept, "")
     since = ground.now if standing.better_since is None else standing.better_since
     patience = ground.patience
@@ -378,7 +382,17 @@ def _improved(ground: Ground, standing: StandingChoice, kept: Selection) -> Choi
     if ground.now - since < patience.steady_s or not is_cool:
         return _decision(ground, replace(standing, better_since=since), kept, "", is_waiting=True)
     why = f"it fits in {ground.limit_text} cores with {ground.flow.need(best):.3g}, and is {_gain(ground, best, kept)}"
-    return _decision(ground, standing, best, why)
+    return _decision(ground, standing, best, f"{why}, by the plan of all machines" if planned else why)
+
+
+def _planned(ground: Ground, kept: Selection) -> Selection | None:
+    """What the plan of the whole service has, as long as it is permitted and fits in the cores that are there."""
+    if ground.planned is None or ground.planned.keys() != kept.alternates.keys():
+        return None
+    if any(name not in ground.permission.alternates[task] for task, name in ground.planned.items()):
+        return None
+    planned = replace(kept, alternates=dict(ground.planned))
+    return None if _is_overloaded(ground, planned) else planned
 
 
 def _gain(ground: Ground, choice: Selection, kept: Selection) -> str:
@@ -394,7 +408,7 @@ def _gain(ground: Ground, choice: Selection, kept: Selection) -> str:
 
 def _is_better(ground: Ground, choice: Selection, kept: Selection) -> bool:
     """Whether it has more merit by more than measurements may err, or as much for clearly less."""
-    space = _space(ground, kept)
+    space = choice_space(ground, kept)
     gain = space.merit(choice.alternates) - space.merit(kept.alternates)
     margin = max(ground.policy.tolerance, _NEARLY)
     gain -= margin * ground.core_value * abs(ground.flow.need(choice) - ground.flow.need(kept))
@@ -408,7 +422,8 @@ def _is_overloaded(ground: Ground, choice: Selection) -> bool:
     return ground.flow.need(choice) * max(ground.target - ground.policy.tolerance, 0.0) > ground.limit
 
 
-def _space(ground: Ground, kept: Selection, fixed: Mapping[str, frozenset[str]] | None = None) -> ChoiceSpace:
+def choice_space(ground: Ground, kept: Selection, fixed: Mapping[str, frozenset[str]] | None = None) -> ChoiceSpace:
+    """What may be chosen, with some tasks perhaps fixed."""
     permitted = {**ground.permission.alternates, **(fixed or {})}
     return ChoiceSpace(
         flow=ground.flow,

@@ -47,6 +47,19 @@ class Autoscale(StrEnum):
         return "would get a pace of" if self is Autoscale.PREVIEW else "gets a pace of"
 
 
+class ProvisionAlgorithm(StrEnum):
+    """How it is decided which machines and alternates run where jobs and machines are scaled."""
+
+    HORIZON = "horizon"
+    """Together, over the paid hours of machines, by worth, prices and forecasts."""
+    LOOK_AHEAD = "look-ahead"
+    """Together, by the forecast from one cross-over to the next: PLAStiCC."""
+    REACTIVE = "reactive"
+    """Machines by the load, and alternates for each dataflow by itself."""
+    STATIC = "static"
+    """Nothing changes that need not."""
+
+
 FILE = "braid.toml"
 SETTINGS_PREFIX = "BRAID_"
 NAMED_BY = f"{SETTINGS_PREFIX}SETTINGS"
@@ -227,6 +240,10 @@ class Settings(_Kept):
     autoscale: Autoscale = Field(
         Autoscale.OFF,
         description="Save and add cores by slower jobs and more machines, or only say so. Default: off.",
+    )
+    provision: ProvisionAlgorithm = Field(
+        ProvisionAlgorithm.HORIZON,
+        description="How machines and alternates are decided where jobs are scaled. Default: horizon.",
     )
     replan_failed: bool = Field(
         default=False, description="Plan a pipeline without a module that does nothing but fail. Default: no."

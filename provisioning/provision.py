@@ -3,7 +3,7 @@
 Each change has its reason, with what it costs. What is decided is the algorithm's alone; this says what it means.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from provisioning.algorithms.shared_cores import highest_rates, look_ahead, need_of, power_of, reactive
@@ -59,7 +59,7 @@ def provision(outlook: Outlook, algorithm: str) -> Provision:
     power = power_of(outlook, made.rentals)[0]
     most = need_of(outlook, made.active, highest_rates(outlook))
     minutes = len(outlook.coming_rates) * outlook.interval / 60
-    there = sum(rental.power for rental in before.values())
+    there = _usable(outlook, before.values())
     needed = f"tasks need up to {most:.2f} reference cores in the next {minutes:.3g} min"
     return Provision(
         active=made.active,
@@ -77,12 +77,17 @@ def provision(outlook: Outlook, algorithm: str) -> Provision:
     )
 
 
+def _usable(outlook: Outlook, rentals: Iterable[Rental]) -> float:
+    """The power of machines as it was seen, or is rated."""
+    return sum(outlook.speeds.get(one.number, one.machine_class.speed) * one.machine_class.cores for one in rentals)
+
+
 def _priced(one: MachineClass) -> str:
     return f"a machine of the class {one.name} has {one.power:.2f}, for {one.price:g} an hour"
 
 
 def _stops(outlook: Outlook, stopped: list[Rental], kept: list[Rental], needed: str) -> Iterator[MachineStop]:
-    left = sum(rental.power for rental in kept)
+    left = _usable(outlook, kept)
     for rental in stopped:
         if rental.is_given_up(outlook.now):
             waited = outlook.now - rental.since

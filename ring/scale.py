@@ -140,16 +140,24 @@ def scaled(before: ScaleState, use: FleetUse) -> tuple[ScaleState, HostScale | N
 
 def _shortage(use: FleetUse) -> str:
     """Why a machine should be added; empty if there is no reason."""
-    machines, copies, cores = len(use.staying), use.fleet.replicas, use.cores
+    cores = use.cores
     taken = f"jobs take {use.taken:.2f} of {cores:g} cores"
-    if copies and machines <= copies:
-        return f"there are {machines} machines, and {copies} copies of each host need {copies + 1}"
+    if few := too_few(use):
+        return few
     if cores and use.taken >= CROWDED * cores:
         return f"{taken}, {CROWDED:.0%} or more"
     if cores and use.taken >= BUSY * cores and use.behind:
         jobs = f"job {use.behind[0]} has" if len(use.behind) == 1 else f"jobs {', '.join(use.behind)} have"
         return f"{jobs} fallen behind, and {taken}, {BUSY:.0%} or more"
     return ""
+
+
+def too_few(use: FleetUse) -> str:
+    """Why the copies of hosts need a machine more; empty if they do not."""
+    machines, copies = len(use.staying), use.fleet.replicas
+    if not copies or machines > copies:
+        return ""
+    return f"there are {machines} machines, and {copies} copies of each host need {copies + 1}"
 
 
 def _removable(use: FleetUse) -> Iterator[str]:
@@ -161,12 +169,15 @@ def _removable(use: FleetUse) -> Iterator[str]:
     )
     for name in order:
         left = use.cores_without(name)
-        if left > 0 and use.taken <= SPARE * left and _fits_without(name, use):
+        if left > 0 and use.taken <= SPARE * left and fits_without(name, use):
             yield name
 
 
-def _fits_without(name: str, use: FleetUse) -> bool:
-    """Whether each of its hosts would go to a machine with room for it, and copies would still have their machines."""
+def fits_without(name: str, use: FleetUse, *, most: float = CROWDED) -> bool:
+    """Whether each of its hosts would go to a machine with room for it, and copies would still have their machines.
+
+    `most` is the part of a machine's cores that may be taken.
+    """
     fleet = replace(use.fleet, draining=use.fleet.draining | {name})
     staying = [machine for machine in use.staying if machine != name]
     if use.fleet.replicas and name in use.staying and len(staying) <= use.fleet.replicas:
@@ -178,7 +189,7 @@ def _fits_without(name: str, use: FleetUse) -> bool:
             if to not in loads or not fleet.suits(to, carriage):
                 return False
             loads[to] += fleet.loads.get(host, 0.0)
-            if loads[to] > CROWDED * use.cores_of(to):
+            if loads[to] > most * use.cores_of(to):
                 return False
     return True
 

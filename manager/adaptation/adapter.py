@@ -20,6 +20,7 @@ from sqlmodel import col, select
 from adaptation.decision import HOURS_A_DAY, ChoiceDecision
 from adaptation.documents import EventStreamForm
 from adaptation.guard_states import DomainEvent, Observed
+from adaptation.service_figures import ProvidedDataflow
 from adaptation.shared_switches import Sharer, allowances, decide_together
 from braid_client.answers.overview import OperationKind
 from bridge import Message, NotConnected, topics
@@ -187,7 +188,7 @@ class Adapter:
     def look(self) -> None:
         """Look at all dynamic dataflows, and switch what should be switched."""
         if not self._tools.committer.leads:
-            self._board.known, self._board.costs = {}, None
+            self._board.known, self._board.costs, self._board.provided = {}, None, ()
             return
         self._board.known = self._known()
         names = self._names()
@@ -284,7 +285,7 @@ class Adapter:
         return frozenset().union(*under_way)
 
     def _decide(self, free: Sequence[AdaptedDataflow], now: float) -> None:
-        price = self._tools.pricing.per_core_hour or 0.0
+        price = self._board.core_price or self._tools.pricing.per_core_hour or 0.0
         adapting = [adapted for adapted in free if adapted.as_of.chosen is not None]
         grounds = {
             adapted.as_of.row.id: ground for adapted in adapting if (ground := adapted.ground(now, price)) is not None
@@ -299,8 +300,20 @@ class Adapter:
             for dataflow, ground in grounds.items()
         ]
         allowed = self._allowances(sharers) if price else {}
+        planned = self._board.planned
         sharers = [
-            replace(sharer, ground=replace(sharer.ground, allowance=allowed.get(sharer.dataflow))) for sharer in sharers
+            replace(
+                sharer,
+                ground=replace(
+                    sharer.ground, allowance=allowed.get(sharer.dataflow), planned=planned.get(sharer.dataflow)
+                ),
+            )
+            for sharer in sharers
+        ]
+        self._board.provided = [
+            ProvidedDataflow(sharer=sharer, users=measured.users)
+            for sharer in sharers
+            if (measured := self._board.known[sharer.dataflow].measured) is not None
         ]
         decided = decide_together(sharers)
         together: nx.Graph[str] = nx.Graph()

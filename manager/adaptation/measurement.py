@@ -24,6 +24,7 @@ from adaptation.flow import ONLY, FlowFigures, TaskMeasure, flow_of
 from adaptation.forecast import forecast
 from adaptation.guard_states import BEFORE_ANY_LOOK, GuardStates, Observed, advance
 from adaptation.guards import MetricKey
+from adaptation.service_figures import ProvidedDataflow
 from engine.plan import Plan
 from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.store.tables import DataflowRow
@@ -383,6 +384,12 @@ class AdaptationBoard:
         """By dataflow; replaced as a whole."""
         self.costs: Mapping[str, float] | None = None
         """What the dataflows of each tenant cost a day; None where that is not known."""
+        self.provided: Sequence[ProvidedDataflow] = ()
+        """The dataflows of which the service may choose the alternates now."""
+        self.planned: Mapping[str, Mapping[str, str]] = {}
+        """By dataflow the alternates that the plan of all machines has; the scaler keeps it."""
+        self.core_price: float | None = None
+        """What an hour of a core costs by the classes of machines; the scaler keeps it."""
 
 
 def adapted_dataflow(dynamic: DynamicDocument, as_of: AdaptedRow) -> AdaptedDataflow:

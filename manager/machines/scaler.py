@@ -16,14 +16,15 @@ from dags.problems import listed
 from manager.kernel.draft import SERVICE
 from manager.machines.admission import MachineWatch
 from manager.machines.carriages import CommittedCarriages, CommittedFleet
+from manager.machines.provisions import INTERVAL, Provisioner
 from manager.machines.rentals import SuppliedClass, cheapest, rented
 from manager.machines.supplies import Supplies, SupplyFailed
 from manager.machines.use_cases import Machines
-from manager.observations.figures import figures_of, host_loads
-from manager.observations.reports import MachineStatus
+from manager.observations.figures import figures_of, host_loads, needed_cores
+from manager.observations.reports import JobSeen, MachineStatus
 from manager.observations.sight import Sight
 from manager.problem import Conflict, StateNotReady
-from manager.settings import Autoscale
+from manager.settings import Autoscale, ProvisionAlgorithm
 from manager.use_case import Tools
 from merge import Image
 from provisioning.figures import MachineClass
@@ -84,7 +85,7 @@ class MachineNeeds:
 class Scaler:
     """Adds and removes machines of one manager; one thread looks."""
 
-    def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, and two settings
+    def __init__(  # noqa: PLR0913 - what is committed and heard, what starts machines, three settings, and clocks
         self,
         tools: Tools,
         sight: Callable[[], Sight],
@@ -92,6 +93,7 @@ class Scaler:
         needs: MachineNeeds,
         *,
         autoscale: Autoscale,
+        algorithm: ProvisionAlgorithm = ProvisionAlgorithm.HORIZON,
         settled_after: float = SETTLED_AFTER,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -110,6 +112,8 @@ class Scaler:
         self._machines = Machines(tools)
         self._watch = MachineWatch()
         self._state = ScaleState()
+        self._is_reactive = algorithm is ProvisionAlgorithm.REACTIVE
+        self._provisioner = Provisioner(tools, algorithm, autoscale=autoscale, settled_after=settled_after)
         self._previewed: tuple[ScaleAct, str] | None = None
         """The last decision that was only previewed, as long as it stays the same."""
         self._retry_at: dict[str, float] = {}
@@ -120,12 +124,14 @@ class Scaler:
         sight = self._sight()
         if not sight.complete or not self._tools.committer.leads:
             self._state = ScaleState()
+            self._provisioner.forget()
             return
         now, fleet = self._clock(), self._tools.carriages.fleet()
         machines = self._tools.admission.admitted(sight.machines, fleet)
         self._welcome(fleet, machines)
         if self._autoscale is not Autoscale.OFF:
-            self._decide(fleet, self._use(fleet, machines, sight, now))
+            use = self._use(fleet, machines, sight, now)
+            self._decide(fleet, use, needed_cores(_jobs(sight), use.behind, now, INTERVAL))
         fleet = self._tools.carriages.fleet()
         for name in sorted(fleet.rentals):
             self._see_to(name, fleet, machines, now)
@@ -156,7 +162,7 @@ class Scaler:
 
     def _use(self, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], sight: Sight, now: float) -> FleetUse:
         seen, there = self._watch.take(machines, sight.connection, fleet.named, now), rented(fleet.rentals.values())
-        jobs = [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
+        jobs = _jobs(sight)
         with self._tools.committer.looking() as state:
             paces = {str(job): plan.pace for job, plan in state.plans.items()}
         lags = {job.job: figures_of(job.measured, now).lag_seconds or 0.0 for job in jobs if job.job in paces}
@@ -178,9 +184,8 @@ class Scaler:
             behind=tuple(sorted(behind, key=int)),
         )
 
-    def _decide(self, fleet: CommittedFleet, use: FleetUse) -> None:
-        self._state, change = scaled(self._state, use)
-        kind = cheapest(fleet.classes, fleet.rentals.values())
+    def _decide(self, fleet: CommittedFleet, use: FleetUse, need: float) -> None:
+        kind, change = self._reacted(fleet, use) if self._is_reactive else self._provided(fleet, use, need)
         if (lacking := _lacking(fleet)) is not None:
             why = f"there are always {lacking.least} machines of class {lacking.name}, or more"
             kind, change = lacking, HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
@@ -188,9 +193,9 @@ class Scaler:
             kind, tags = needed
             why = f"a dataflow needs {listed(sorted(tags)) if tags else 'a host'}, and there is none with it"
             change = HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
-        elif self._state.short_since is self._state.spare_since is None:
-            self._previewed = None
         if change is None:
+            if not self._is_reactive or self._state.short_since is self._state.spare_since is None:
+                self._previewed = None
             return
         if self._autoscale is Autoscale.PREVIEW:
             # Nothing changes by that, so the same is decided again after each rest.
@@ -213,6 +218,21 @@ class Scaler:
             if kind is not None and (kind.most is None or there[name] < kind.most):
                 return kind, tags
         return None
+
+    def _reacted(self, fleet: CommittedFleet, use: FleetUse) -> tuple[SuppliedClass | None, HostScale | None]:
+        """What to do by the load alone."""
+        self._state, change = scaled(self._state, use)
+        return cheapest(fleet.classes, fleet.rentals.values()), change
+
+    def _provided(
+        self, fleet: CommittedFleet, use: FleetUse, needed: float
+    ) -> tuple[SuppliedClass | None, HostScale | None]:
+        """What to do by the plan of all machines and alternates."""
+        change = self._provisioner.due(fleet, use, needed, self._wall())
+        if change is None:
+            return None, None
+        machine = change.machine or free_name(use)
+        return fleet.classes.get(change.machine_class), HostScale(act=change.act, machine=machine, why=change.why)
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
         kind = fleet.classes.get(fleet.rentals[name].machine_class.name)
@@ -237,6 +257,10 @@ class Scaler:
             self._tools.carriages.note(OperationKind.SCALING_FAILS, name, str(error))
         except (Conflict, StateNotReady) as error:
             log.debug("machine %s is not forgotten yet: %s", name, error)
+
+
+def _jobs(sight: Sight) -> list[JobSeen]:
+    return [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
 
 
 def _lacking(fleet: CommittedFleet) -> SuppliedClass | None:

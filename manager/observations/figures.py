@@ -170,6 +170,24 @@ def host_loads(jobs: Iterable[JobSeen], now: float) -> dict[str, float]:
     return loads
 
 
+def needed_cores(jobs: Iterable[JobSeen], behind: Collection[str], now: float, within: float) -> float:
+    """The cores with which jobs would work off all that comes, and so many seconds what waits for those behind."""
+    needed = 0.0
+    for job in jobs:
+        taken = sum(host_loads([job], now).values())
+        if job.job in behind and (entered := per_second(job.measured, _entered, now)):
+            waiting = sum(stream.lag_events for stream in job.measured[-1].streams.values())
+            grown = per_second(job.measured, _lagged, now) or 0.0
+            taken *= 1 + (max(0.0, grown) + waiting / within) / entered
+        needed += taken
+    return needed
+
+
+def _lagged(base: Measured, last: Measured) -> int:
+    after, before = (sum(stream.lag_events for stream in sample.streams.values()) for sample in (last, base))
+    return after - before
+
+
 def _task_seconds(base: Measured, last: Measured) -> float:
     before, after = (sum(did.cpu_ns for did in sample.instances.values()) for sample in (base, last))
     return (after - before) / 1e9

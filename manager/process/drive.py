@@ -93,6 +93,7 @@ def looks_of(  # noqa: PLR0913, PLR0917 - what each of them looks at
         supplies,
         needs,
         autoscale=settings.autoscale,
+        algorithm=settings.provision,
         settled_after=settings.settled_after,
     )
     series = SeriesWriter(tools)

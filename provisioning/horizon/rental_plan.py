@@ -23,10 +23,12 @@ MOST_ORDERED = 100
 """The most machines of a class that are ordered at once where tasks share cores."""
 _SHORT = 20.0
 """How much dearer power that lacks is than power that is rented."""
-_VALUE_SHORT = 1000.0
-"""How much dearer power that lacks is than the value of all that it could do, where tasks share cores."""
+_VALUE_SHORT = 10.0
+"""How much dearer a hundredth of the power that is needed is than all value, if it lacks where tasks share cores."""
+_MOST_SECONDS = 10.0
+_SOLVED = {model_builder.SolveStatus.OPTIMAL, model_builder.SolveStatus.FEASIBLE}
 _WHOLE_STEPS = 3
-"""The intervals that have one mix each where tasks share cores; later ones may have parts of several."""
+"""The intervals that have one mix each and whole machines where tasks share cores; later ones may have parts."""
 _LEAST_SHARE = 0.05
 """The least part of an interval that counts as planned for a mix."""
 _LEAST_PRICE = 1e-6
@@ -105,9 +107,11 @@ class RentalProgram:
         level, picks = self._served()
         if shared:
             self._bound()
-        self._model.maximize(model_builder.LinearExpr.sum(self._profit))
+        # In money where value is worth little, so that no figure is too large for the solver.
+        self._model.maximize(model_builder.LinearExpr.sum(self._profit) * (1.0 / max(1.0, self._sigma)))
         solver = model_builder.Solver("SCIP" if shared else "GLOP")
-        if solver.solve(self._model) != model_builder.SolveStatus.OPTIMAL:
+        solver.set_time_limit_in_seconds(_MOST_SECONDS)
+        if solver.solve(self._model) not in _SOLVED:
             return self._as_it_is()
         kept: list[int] = []
         spare: list[int] = []
@@ -140,8 +144,8 @@ class RentalProgram:
         """Variables for the power that is started at each interval; the one that is decided now."""
         started = [self._model.new_num_var(0, float("inf"), "") for _ in range(self._steps)]
         if self.outlook.shared:
-            whole = self._model.new_int_var(0, MOST_ORDERED, "")
-            self._model.add(started[0] == machine_class.power * whole)
+            for begun in started[:_WHOLE_STEPS]:
+                self._model.add(begun == machine_class.power * self._model.new_int_var(0, MOST_ORDERED, ""))
             for step, counts in enumerate(self._counts[machine_class.name]):
                 there = started[max(0, step + 1 - self._hour) : step + 1]
                 counts.append(model_builder.LinearExpr.sum(there) * (1.0 / machine_class.power))
@@ -189,6 +193,7 @@ class RentalProgram:
         per_step = self.outlook.interval / (goal.hours * HOUR)
         levels = (self.lowest, 1.0)
         special = {task.tags for task in dataflow.tasks if task.tags}
+        machine = max(one.price for one in self.outlook.classes)
         dearest = max(one.price / one.power for one in self.outlook.classes) / self._hour
         running = [changed_share(dataflow, self.outlook.deployment.active, mix.active) for mix in self._choice]
         reached: list[model_builder.LinearExprT] = []
@@ -217,7 +222,8 @@ class RentalProgram:
             for tags in (frozenset[str](), *special):
                 short = self._model.new_num_var(0, float("inf"), "")
                 least = min((sum(need) for *_, need, _ in options), default=0.0)
-                lost = _VALUE_SHORT * per_step / max(least, 0.01) if shared else 0.0
+                # A hundredth of what is needed is worth more than a machine and all value, or starts would be put off.
+                lost = (self._sigma * machine + _VALUE_SHORT * per_step) / max(0.01 * least, 1e-4) if shared else 0.0
                 self._profit.append(-(self._sigma * dearest * _SHORT + lost) * short)
                 wanted = [self._wanted(need, level, tags, step) for _, level, need, _ in options]
                 there = [(power[step], cores[step]) for offered, power, cores in self._supply if tags <= offered]

@@ -371,6 +371,23 @@ def test_of_one_budget_the_dataflows_of_most_worth_have_their_part_first() -> No
     assert {"one": pytest.approx(0.1)} == allowances([sharer("one", 1.0, "fine")], 0.0)
 
 
+def test_what_is_planned_for_all_is_switched_with_patience() -> None:
+    """Up or down; but neither what is not permitted, nor what does not fit in the cores that are there."""
+    fine = StandingChoice(choice=Selection(alternates={"a": "fine"}))
+    ground = replace(ground_at(50.0, 0.0), planned={"a": "coarse"})
+    waiting = decide(ground, fine)
+    assert "fine" == waiting.choice.alternates["a"]
+    decision = decide(replace(ground, now=20.0), waiting.standing)
+    assert "coarse" == decision.choice.alternates["a"]
+    assert "by the plan of all machines" in decision.reasons[0]
+    kept = replace(ground_at(50.0, 20.0, permitted=frozenset({"fine", "middle"})), planned={"a": "coarse"})
+    assert "fine" == decide(kept, waiting.standing).choice.alternates["a"]
+    middle = StandingChoice(choice=Selection(alternates={"a": "middle"}), better_since=0.0)
+    crowded = replace(ground_at(200.0, 20.0), planned={"a": "fine"})
+    assert "middle" == decide(crowded, middle).choice.alternates["a"]
+    assert "middle" == decide(replace(ground, planned={"a": "middle"}, now=20.0), middle).choice.alternates["a"]
+
+
 @given(st.data())
 @settings(max_examples=3)
 def test_a_hundred_tasks_are_decided(data: st.DataObject) -> None:

@@ -23,6 +23,7 @@ SCALING = {
     "BRAID_PLACEMENT": "launch",
     "BRAID_PACE": "0.2",
     "BRAID_AUTOSCALE": "on",
+    "BRAID_PROVISION": "reactive",
     # It rests for five times as long.
     "BRAID_SETTLED_AFTER": "2",
 }

@@ -17,7 +17,7 @@ from manager.machines.supplies import SupplyFailed
 from manager.observations.reports import InstanceMeasured, JobSeen, MachineStatus, Measured
 from manager.observations.sight import JobSight, Sight
 from manager.problem import InvalidDataflow, StateNotReady
-from manager.settings import Autoscale
+from manager.settings import Autoscale, ProvisionAlgorithm
 from manager.use_case import Paging
 from merge import Host
 from ring.fleet import MachineSeen
@@ -62,7 +62,13 @@ class Supply:
 class Scaling:
     """A scaler over a machine of two cores that carries a host with one job."""
 
-    def __init__(self, manager: Manager, autoscale: Autoscale = Autoscale.ON, **classes: Any) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        autoscale: Autoscale = Autoscale.ON,
+        algorithm: ProvisionAlgorithm = ProvisionAlgorithm.REACTIVE,
+        **classes: Any,
+    ) -> None:
         self.manager = manager
         self.carriages = manager.tools.carriages
         self.supply = Supply()
@@ -78,9 +84,10 @@ class Scaling:
         self.scaler = Scaler(
             manager.tools,
             self._sight,
-            {SupplyKind.PROCESS: self.supply},
+            {SupplyKind.PROCESS: self.supply, SupplyKind.COMMAND: self.supply},
             self.needs,
             autoscale=autoscale,
+            algorithm=algorithm,
             clock=lambda: self.now,
             wall=lambda: time.time() + self.ahead,
         )
