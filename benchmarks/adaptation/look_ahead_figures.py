@@ -27,6 +27,8 @@ from provisioning.simulator import Oracle, SimulatedRun, World, random_walk, sim
 LEAST, MOST = 2.0, 75.0
 DAY = 288
 ALGORITHMS = {**BASELINES, "PLAStiCC": look_ahead.adapted, "own": horizon.adapted}
+_AHEAD = (10, 20, 30, 60)
+"""Minutes."""
 _FORM = "profit as in chapter 5: Gamma - sigma * cost"
 
 
@@ -41,10 +43,12 @@ def prediction_errors(*, quick: bool) -> Iterator[Row]:
     yield row("Omega with perfect predictions of 20 minutes", omegas)
     deviations = {name: run.deviations for name, run in perfect.items()}
     yield row("intervals off the goal's tolerance", deviations, "of 144")
-    ahead = {
-        f"{minutes} min": _profit(_run(look_ahead.adapted, Oracle(horizon=minutes // 5))) for minutes in (10, 20, 30)
-    }
-    yield row("profit of PLAStiCC by horizon", ahead)
+    for error in errors:
+        ahead = {
+            f"{minutes} min": _profit(_run(look_ahead.adapted, Oracle(horizon=minutes // 5, error=error)))
+            for minutes in _AHEAD
+        }
+        yield row(f"profit of PLAStiCC by horizon, errors of {error:.0%}", ahead)
     for name in ("PLAStiCC", "own"):
         gains = {
             f"{error:.0%}": _profit(_run(ALGORITHMS[name], Oracle(horizon=4, error=error))) / reactive - 1

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import ParamSpec
 
 from benchmarks.adaptation.dataflows import (
@@ -21,6 +22,7 @@ from provisioning.figures import HOUR, DataflowFigures, ProfitGoal, TaskFigures,
 
 P = ParamSpec("P")
 _MANY = 10_000
+_CORE_RATES = (10.0, 100.0, 1000.0, 4000.0, 8000.0)
 _STAGES = (267, 1000, 3334)
 """Of three tasks each."""
 
@@ -39,6 +41,18 @@ def planning_times(*, quick: bool) -> Iterator[Row]:
             "99 tasks": _seconds(greedy.deployed, tasks, rates, M1, goal, central=central),
         }
         yield row(f"seconds to deploy at 8,000 events/s, {name}", ours, "to be below 0.1")
+    for name, deploy in (
+        ("CE", partial(greedy.deployed, central=True)),
+        ("SH", partial(greedy.deployed, central=False)),
+        ("own", horizon.deployed),
+    ):
+        cores = {
+            f"{rate:g}": sum(
+                rental.machine_class.cores for rental in deploy(road, road_rates(rate), M1, road_goal(rate)).rentals
+            )
+            for rate in _CORE_RATES
+        }
+        yield row(f"cores to deploy Linear Road by rate, {name}", cores)
     large = {}
     for stages in _STAGES:
         tiers = staged_dataflow(stages)

@@ -47,6 +47,7 @@ from dags.canonical import canonicalise
 from engine.tasks import TYPES
 from engine.trial import try_out
 from merge import RunningGraph, merge
+from tests.documentation.pages import ROOT, page
 from workloads.service import RunFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -254,3 +255,22 @@ def test_a_picture_shows_who_kept_up(tmp_path: Path) -> None:
         True,
         False,
     )
+
+
+def test_the_documented_figures_are_those_that_were_measured() -> None:
+    """Of fifty dataflows on Braid and Node-RED, the table has what `peers.json` has."""
+    kept = json.loads((ROOT / "docs" / "evidence" / "peers.json").read_text(encoding="utf-8"))
+    table = next(table for table in page("docs/measurements.md").tables if table.heading == "Beside its peers")
+    head, *rows = table.rows
+    for rate, *cells in rows:
+        for system, column in (("braid", "pace 1 s"), ("node-red", "Node-RED")):
+            (measured,) = (
+                row
+                for row in kept["rows"]
+                if (row["system"], row.get("dataflows"), row.get("events_per_s"))
+                == (system, 50, float(rate.replace(",", "")))
+            )
+            cores, latency = cells[head.index(column) - 1].split(", ")
+            assert f"{measured['cores']:.2f}" == cores
+            # Where outputs are missing, the table says that instead.
+            assert latency in {f"{measured['p50_s']:.2f} s", "three of ten outputs"}
