@@ -37,11 +37,12 @@ def rows(folder: Path, *, quick: bool) -> list[Figures]:
     figures: list[Figures] = []
     with attended_service(folder, pace=_ROW_PACE) as (service, ann, operator):
         work = work_of(_SLOW_MS)
-        running = [RunningWorkflow(service, ann, operator, workflow, work) for workflow in WORKFLOWS]
+        workflows = WORKFLOWS[1:2] if quick else WORKFLOWS
+        running = [RunningWorkflow(service, ann, operator, workflow, work) for workflow in workflows]
         for one in running:
             one.burst(10)
             one.drain()
-        for at in range(1 if quick else max(len(workflow.rows) for workflow in WORKFLOWS)):
+        for at in range(1 if quick else max(len(workflow.rows) for workflow in workflows)):
             turn = [one for one in running if at < len(one.workflow.rows)]
             made = [{"workflow": one.workflow.name, "changed": one.workflow.rows[at]} for one in turn]
             # Epochs pass through everything, so what is still on proof does not matter to them.
