@@ -113,6 +113,7 @@ def test_others_that_share_the_tasks_go_on_as_they_were(served: Served) -> None:
         assert list(range(900)) == [each["n"] for each in events]
 
 
+@pytest.mark.full
 def test_another_source_goes_on_where_the_first_one_ends(served: Served) -> None:
     """All that had come of the first is taken, though it waits, then all of the other; states below go on."""
     _swap(served, "swap")
@@ -131,32 +132,32 @@ def _swap(served: Served, name: str, part: str = "") -> None:
             ann.register_source(street(source))
         flow = ann.submit(swapping(f"{name}-first"))
         served.until_state(ann, flow.id, DataflowState.RUNNING)
-        served.publish(f"city/{name}-first", numbers(0, 600))
+        served.publish(f"city/{name}-first", numbers(0, 150))
         first, second = (f"ann-{name}:{name}-{which}" for which in ("first", "second"))
-        served.until(lambda: accepted(ann, first) == 600, "the first source's events")
+        served.until(lambda: accepted(ann, first) == 150, "the first source's events")
         number = reconfigure(ann, flow, **{"in": {"source": f"{name}-second"}})
         if part:
             served.look()
             served.below_keeper(part).kill()
         # Its events can come from now on, and wait until the jobs have switched.
         served.until(lambda: accepted(ann, second) is not None, "the second source to be received")
-        served.publish(f"city/{name}-second", numbers(600, 750))
+        served.publish(f"city/{name}-second", numbers(150, 180))
         until_switched(served, ann, flow, number)
         # Nobody reads it any more.
         served.publish(f"city/{name}-first", numbers(0, 30))
-        served.publish(f"city/{name}-second", numbers(750, 900))
-        assert list(range(900)) == [each["n"] for each in served.until_delivered(flow, "out", 900)]
-        assert 900 == len(served.until_delivered(flow, "slow-out", 900))
-        counts = served.until_delivered(flow, "tally", 900)
+        served.publish(f"city/{name}-second", numbers(180, 210))
+        assert list(range(210)) == [each["n"] for each in served.until_delivered(flow, "out", 210)]
+        assert 210 == len(served.until_delivered(flow, "slow-out", 210))
+        counts = served.until_delivered(flow, "tally", 210)
         for key in KEYS:
-            assert list(range(1, 301)) == [each["count"] for each in counts if each["k"] == key]
+            assert list(range(1, 71)) == [each["count"] for each in counts if each["k"] == key]
         if not part:
             return
         served.until(lambda: is_done(ann, flow, number), "all events from before to be gone")
         undone = ann.undo_reconfiguration(flow.id, number).id
         until_switched(served, ann, flow, undone)
-        served.publish(f"city/{name}-first", numbers(900, 930))
-        assert list(range(930)) == [each["n"] for each in served.until_delivered(flow, "out", 930)]
+        served.publish(f"city/{name}-first", numbers(210, 240))
+        assert list(range(240)) == [each["n"] for each in served.until_delivered(flow, "out", 240)]
 
 
 def accepted(client: Client, source: str) -> int | None:
@@ -176,7 +177,7 @@ def swapping(source: str) -> dict[str, Any]:
             {"id": "in", "type": "source", "config": {"source": source}},
             {"id": "mark", "type": "annotate", "config": version("mark", "one")},
             {"id": "count", "type": "count", "config": {"by": ["k"]}},
-            {"id": "slow", "type": "pi_viete", "config": {"iterations": 1_500}},
+            {"id": "slow", "type": "pi_viete", "config": {"iterations": 4_000}},
             {"id": "out", "type": "output"},
             {"id": "tally", "type": "output"},
             {"id": "slow-out", "type": "output"},
