@@ -3,17 +3,20 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from braid_client.answers.dataflows import DataflowState
 from braid_client.answers.machines import MachineClassForm, SupplyKind
 from braid_client.answers.overview import OperationKind
 from manager.machines.supplies import COMMAND_FOLDER
 from tests.documentation.pages import ROOT, Page
 from tests.integration.clusters import SPARK, cluster_in
+from tests.integration.hosting import numbers
 from tests.integration.machines import Counted, ManyMachines
-from tests.integration.serving import runs
+from tests.integration.serving import runs, street
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mosquitto]
 
@@ -131,3 +134,59 @@ def _documented_command(folder: Path, commands: Path, master: str) -> None:
 
 def _written(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def adapting(policy: dict[str, float]) -> dict[str, Any]:
+    """A dataflow whose best alternate needs some cores, as it says, and which begins with the other one."""
+    levels = [
+        {"name": "quick", "type": "pi_viete", "config": {"iterations": 10}, "value": 0.1, "cost": 20},
+        {"name": "precise", "type": "pi_viete", "config": {"iterations": 20}, "value": 1, "cost": 30_000},
+    ]
+    return {
+        "version": 1,
+        "name": "adapting",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": "street"}},
+            {"id": "work", "alternates": levels},
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": "in", "to": "work"}, {"from": "work", "to": "out"}],
+        "policy": policy,
+    }
+
+
+def test_a_machine_is_rented_for_value_that_is_worth_it(tmp_path: Path) -> None:
+    """By the plan of machines and alternates; the journal says what is needed and what it costs."""
+    settings = {**SCALING, "BRAID_PROVISION": "horizon"}
+    with ManyMachines(tmp_path, replicas=0, copies=False, settings=settings) as served:
+        served.until(served.ready, "the service to be ready")
+        with served.admit("ann") as ann, served.client() as operator:
+            operator.put_machine_class("cheap", MachineClassForm(cores=4, price=0.1, most=4))
+            ann.register_source(street("street"))
+            flow = ann.submit(adapting({"worth": 0.001}))
+            served.until_state(ann, flow.id, DataflowState.RUNNING)
+            sent = 0
+
+            def goes_on() -> None:
+                nonlocal sent
+                served.publish("city/street", numbers(sent, sent + 10))
+                sent += 10
+
+            def needs_no_machine() -> bool:
+                goes_on()
+                answer = ann.adaptation(flow.id)
+                return answer.rate is not None and answer.rate > 5
+
+            served.until(needs_no_machine, "the rate to be measured")
+            assert ["local"] == [each.name for each in operator.machines()]
+            ann.set_policy(flow.id, json.dumps({"worth": 100.0}).encode())
+
+            def is_rented() -> bool:
+                goes_on()
+                return any(each.machines for each in operator.machine_classes())
+
+            served.until(is_rented, "a machine", bound=120.0)
+            (entry, *_) = [each for each in operator.operations() if each.kind is OperationKind.ADD_MACHINE]
+    assert "tasks need up to" in entry.note
+    assert "class cheap" in entry.note
+    assert "for 0.1 an hour" in entry.note
