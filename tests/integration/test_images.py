@@ -89,6 +89,6 @@ def test_a_machine_is_started_for_what_no_host_offers(tmp_path: Path) -> None:
             ann.remove(answer.id)
             operator.drain_machine("added-1")
             served.until(lambda: [one for one in operator.rentals() if one.ended], "its end")
-            assert ["local"] == [each.name for each in operator.machines()]
+            served.until(lambda: ["local"] == [each.name for each in operator.machines()], "it to be forgotten")
             (ordered,) = operator.operations(kind=OperationKind.ADD_MACHINE)
             assert re.fullmatch("a dataflow needs 'gpu', .*; class card, at 2 an hour", ordered.note)
