@@ -37,7 +37,7 @@ def main(
     paper = PAPERS.get(number)
     if paper is None:
         raise SystemExit(f"there is no paper {number}; choose one of {', '.join(PAPERS)}")
-    failed = [] if page else _measure(paper, "full" if full else "quick")
+    failed = [] if page else _measured(paper, PaperRecord(paper), "full" if full else "quick")
     write_pages(paper)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}; the same command runs them again")
@@ -65,12 +65,12 @@ def pictures_of_paper(paper: Paper, runs: Mapping[str, Run], results: Mapping[st
     }
 
 
-def _measure(paper: Paper, length: Length) -> list[str]:
+def _measured(paper: Paper, record: PaperRecord, length: Length) -> list[str]:
     """Run what is left, and return the names of what failed."""
     runnable = {
         benchmark.name: benchmark for benchmark in paper.benchmarks if length == "full" or benchmark.quick is not None
     }
-    record, failed = PaperRecord(paper), []
+    failed = []
     for name in record.begin(length, list(runnable)):
         run = _run(runnable[name], length)
         if run is None:

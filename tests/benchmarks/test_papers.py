@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.papers.__main__ import _run, pictures_of_paper
+from benchmarks.papers.__main__ import _measured, _run, pictures_of_paper
 from benchmarks.papers.catalogue import PAPERS
 from benchmarks.papers.exhibits import (
     ComparedColumn,
@@ -189,3 +189,21 @@ def test_a_benchmark_runs_as_a_process_and_its_last_line_is_kept(tmp_path: Path)
     assert ["--compact", str(tmp_path / "results.json")] == run["arguments"]
     assert {"arguments", "date", "load", "machine", "results", "seconds"} == set(run)
     assert _run(benchmark, "full") is None
+
+
+def test_what_failed_runs_again_and_what_did_not_is_kept(tmp_path: Path) -> None:
+    """The others run all the same; once all have, the next call begins anew."""
+    good, late = tmp_path / "good.json", tmp_path / "late.json"
+    good.write_text('{"rows": [1]}', encoding="utf-8")
+    paper = paper_with(
+        exhibit(),
+        *(PaperBenchmark(name=path.stem, module="json.tool", quick=("--compact", str(path))) for path in (late, good)),
+        PaperBenchmark(name="long", module="json.tool", quick=None),
+    )
+    assert ["late"] == _measured(paper, PaperRecord(paper, tmp_path), "quick")
+    late.write_text('{"rows": [2]}', encoding="utf-8")
+    good.write_text('{"rows": [3]}', encoding="utf-8")
+    assert [] == _measured(paper, PaperRecord(paper, tmp_path), "quick")
+    assert {"good": {"rows": [1]}, "late": {"rows": [2]}} == PaperRecord(paper, tmp_path).results()
+    assert [] == _measured(paper, PaperRecord(paper, tmp_path), "quick")
+    assert {"rows": [3]} == PaperRecord(paper, tmp_path).results()["good"]
