@@ -176,6 +176,7 @@ def _removable(use: FleetUse) -> Iterator[str]:
 def fits_without(name: str, use: FleetUse, *, most: float = CROWDED) -> bool:
     """Whether each of its hosts would go to a machine with room for it, and copies would still have their machines.
 
+    A host whose jobs take nothing has none, and may end.
     `most` is the part of a machine's cores that may be taken.
     """
     fleet = replace(use.fleet, draining=use.fleet.draining | {name})
@@ -184,7 +185,7 @@ def fits_without(name: str, use: FleetUse, *, most: float = CROWDED) -> bool:
         return False
     loads = {machine: use.load_of(machine) for machine in staying}
     for host, carriage in sorted(use.carriages.items()):
-        if carriage.machine == name:
+        if carriage.machine == name and host in fleet.loads:
             to = wanted(carriage, fleet)
             if to not in loads or not fleet.suits(to, carriage):
                 return False

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ring.balance import joined
 from ring.decision import decide, wanted
 from ring.fleet import Carriage, Fleet, MachineSeen
-from ring.scale import CROWDED, SPARE, FleetUse, HostScale, ScaleAct, ScaleState, scaled
+from ring.scale import CROWDED, SPARE, FleetUse, HostScale, ScaleAct, ScaleState, fits_without, scaled
 from ring.tokens import Ring
 
 HOLD = 60.0
@@ -236,6 +236,21 @@ def test_the_emptiest_and_newest_goes_first() -> None:
     ebbing.run(20 * HOLD)
     assert ["added-2", "added-1"] == [found.machine for _, found in ebbing.done if found.act is ScaleAct.REMOVE]
     assert "jobs take 0.30 cores, no more than 40% of the 2 that are left without added-1" in ebbing.done[-1][1].why
+
+
+def test_a_machine_that_nobody_is_like_goes_once_it_has_no_jobs() -> None:
+    """Nobody else offers what it does, so a host with jobs stays there, and one without keeps nobody."""
+    gpu = frozenset({"gpu"})
+    machines = {
+        "a": MachineSeen(name="a", alive=True, root="shared", cores=2.0),
+        "card": MachineSeen(name="card", alive=True, root="shared", cores=2.0, tags=gpu),
+    }
+    carriages = {name: Carriage(host=name, machine=name, point=at, root="shared") for at, name in enumerate(machines)}
+    idle = town(loads={"a": 0.1})
+    ring = Ring(dict(zip(machines, (0, 1), strict=True)))
+    for loads, goes in (({"a": 0.1, "card": 0.1}, False), ({"a": 0.1}, True)):
+        fleet = replace(idle.fleet(), machines=machines, ring=ring, loads=loads)
+        assert goes is fits_without("card", FleetUse(carriages=carriages, fleet=fleet, added={"card": 0.0}, most=1))
 
 
 def test_a_machine_whose_host_fits_nowhere_stays() -> None:
