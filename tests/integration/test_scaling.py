@@ -38,7 +38,7 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
         served.until(served.ready, "the service to be ready")
         with served.admit("ann") as ann, served.client() as operator:
             operator.put_machine_class("dear", MachineClassForm(cores=1, price=0.3))
-            operator.put_machine_class("cheap", MachineClassForm(cores=1, price=0.1, tags=frozenset({"spare"})))
+            operator.put_machine_class("cheap", MachineClassForm(cores=1, price=0.1))
             wave = [Counted(served, ann, f"street-{number}") for number in range(4)]
             # On a busy computer jobs get little of it, and have to fall behind first.
             served.until(lambda: "added-1" in served.orders, "another machine", bound=400.0)
@@ -46,7 +46,7 @@ def test_a_wave_of_load_adds_a_machine_and_its_end_removes_it(tmp_path: Path) ->
             record = json.loads((served.root / "added" / "added-1.json").read_text())
             added = psutil.Process(record["pid"])
             (machine,) = (each for each in operator.machines() if each.name == "added-1")
-            assert (1.0, ("spare",)) == (machine.cores, machine.tags)
+            assert 1.0 == machine.cores
             assert [("cheap", ("added-1",)), ("dear", ())] == [
                 (each.name, each.machines) for each in operator.machine_classes()
             ]
