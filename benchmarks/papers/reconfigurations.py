@@ -241,8 +241,8 @@ RECONFIGURATIONS = Paper(
         text=(
             "Behind a backlog, a change of the first of four joins takes effect {0:.0f} times as soon as by epochs, in "
             "the paper about 250 times. Where a change concerns tasks in two jobs, {1:.0f} of {2:,.0f} outputs are of "
-            "mixed versions, and {3:.0f} if each job switches by itself. A cheaper model in a surge that is too much for "
-            "a task loses {4:,.0f} events, and a restart {5:,.0f}."
+            "mixed versions, and {3:.0f} if each job switches by itself. A cheaper model in a surge that is too much "
+            "for a task loses {4:,.0f} events, and a restart {5:,.0f}."
         ),
         readings=(
             _delay("W2", "J1", "epoch_ms", over="fries_ms"),
