@@ -139,6 +139,7 @@ QUOTA = {
     "requests_per_minute": 10,
     "from_earliest": 11,
     "state_mb": 12,
+    "budget": 13,
 }
 QUOTA_USE = {name: number - 1 for name, number in QUOTA.items() if name != "requests_per_minute"}
 MODULE = {
