@@ -181,11 +181,13 @@ PLANNED_PIPELINES = Paper(
     ),
     headline=Headline(
         text=(
-            "A planned pipeline takes {0:.2f}, {1:.2f} and {2:.2f} times what a static one takes, in the paper 1.46, "
-            "1.27 and 1.31 times. The time to plan grows with the power {3:.1f} of the steps, in the paper "
-            "exponentially."
+            "A data set whose pipeline is planned again between its sections takes {0:.0%} less time than with a "
+            "program that is restarted, in the paper about nine tenths. A planned pipeline takes {1:.2f}, {2:.2f} and "
+            "{3:.2f} times what a static one takes, in the paper 1.46, 1.27 and 1.31 times. The time to plan grows "
+            "with the power {4:.1f} of the steps, in the paper exponentially."
         ),
         readings=(
+            MeasuredFigure(_CHANGES, "new_plans", "whole_less", "program_s"),
             *(MeasuredFigure(_PLANNER, "scenarios", name, "ratio") for name in _SCENARIOS),
             MeasuredFigure(_PLANNER, "planning", "growth", "steps_ms"),
         ),
