@@ -42,4 +42,6 @@ def main(names: Sequence[str], *, quick: bool) -> None:
 
 if __name__ == "__main__":
     chosen = [argument for argument in sys.argv[1:] if argument != "--quick"]
+    if unknown := [name for name in chosen if name not in _PARTS]:
+        raise SystemExit(f"there is no part {unknown[0]}; choose from {', '.join(_PARTS)}")
     main(chosen or list(_PARTS), quick="--quick" in sys.argv[1:])

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec
 
@@ -74,14 +75,15 @@ def planning_times(*, quick: bool) -> Iterator[Row]:
 
 
 def _outlook(tasks: DataflowFigures, deployed: Deployment, rates: dict[str, float]) -> Outlook:
-    """An hour after the deployment, with rates that rise by a fifth."""
+    """An hour after the deployment, whose machines have all come, with rates that rise by a fifth."""
+    there = tuple(replace(rental, ready=rental.ready_at) for rental in deployed.rentals)
     speeds = {rental.number: rental.machine_class.speed * 0.9 for rental in deployed.rentals}
     rising = tuple({name: rate * (1 + 0.04 * step) for name, rate in rates.items()} for step in range(6))
     return Outlook(
         dataflow=tasks,
         goal=staged_goal(tasks, 8000.0),
         classes=M1,
-        deployment=deployed,
+        deployment=replace(deployed, rentals=there),
         now=HOUR,
         step=12,
         interval=300.0,
