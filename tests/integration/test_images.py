@@ -62,6 +62,7 @@ def test_a_machine_is_started_for_what_no_host_offers(tmp_path: Path) -> None:
     with ManyMachines(tmp_path, replicas=0, copies=False, settings=settings) as served:
         served.until(served.ready, "the service to be ready")
         with served.admit("ann") as ann, served.client() as operator:
+            served.until(lambda: any(host.alive for host in operator.hosts()), "the host")
             ann.register_source(street())
             operator.put_image("cuda", ImageForm(tags=frozenset({"gpu"})))
             operator.put_machine_class("card", MachineClassForm(image="cuda", price=2.0, start_seconds=30.0))
