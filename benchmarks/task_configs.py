@@ -82,7 +82,7 @@ VARIANTS = {
     "stateful_code, vouched": "stateful_code",
 }
 """Further configs of a type, by what they are called."""
-UNMEASURED = frozenset({"webhook"})
+UNMEASURED = frozenset({"kafka_publish", "webhook"})
 """Types that do little but wait for others."""
 CONFIGS: Mapping[str, Config] = {
     "accumulate": {"fields": ["value"], "by": ["id", "field"]},
@@ -109,7 +109,6 @@ CONFIGS: Mapping[str, Config] = {
     "interpolate": BY,
     "join_by_id": {"by": ["message"], "expected": len(MEASUREMENTS), "observed": list(MEASUREMENTS)},
     "json_parse": {"field": "json", "fields": KINDS},
-    "kafka_publish": {"brokers": ["localhost:9092"], "topic": "bench", "key": "id"},
     "kalman_filter": BY,
     "line_plot": {"field": "value"},
     "linear_regression_predict": {"fields": list(MEASUREMENTS)},
