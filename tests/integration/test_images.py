@@ -67,10 +67,7 @@ def test_a_machine_is_started_for_what_no_host_offers(tmp_path: Path) -> None:
             operator.put_image("cuda", ImageForm(tags=frozenset({"gpu"})))
             operator.put_machine_class("card", MachineClassForm(image="cuda", price=2.0, start_seconds=30.0))
             needy = tagged({"count": ["gpu"]})
-            with pytest.raises(Refused, match="machines are started, of class card in about 30 s") as refused:
-                ann.submit(needy)
-            assert 503 == refused.value.status
-            served.until(lambda: any(each.name == "added-1" and each.alive for each in operator.hosts()), "its host")
+            # The client asks again as long as the machine is not there.
             answer = ann.submit(needy)
             assert "added-1" in {job.host for job in operator.jobs()}
             served.until_state(ann, answer.id, DataflowState.RUNNING)
