@@ -55,9 +55,10 @@ _POSTGRESQL_AWAY = ("08", "25006", "25P03", "28", "3D", "53", "57P", "58")
 database missing, disk or memory or connections exhausted, server stopping or starting, input or output failed."""
 
 
-def outage(error: DBAPIError) -> str | None:
+def outage(error: DBAPIError | ConnectionError) -> str | None:
     """Return the database's message if it is away; None for another kind of error."""
-    return error_text(error) if _is_wait(error.orig) or _is_away(error.orig) else None
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return error_text(error) if _is_wait(original) or _is_away(original) else None
 
 
 def error_text(error: BaseException) -> str:
@@ -83,6 +84,8 @@ def _is_away(error: BaseException | None) -> bool:
     return (
         _sqlite_code(error) in _SQLITE_AWAY
         or _postgresql_code(error).startswith(_POSTGRESQL_AWAY)
+        # Raised at a commit if a connection is reset.
+        or isinstance(error, ConnectionError)
         # Raised if the server cannot be reached, and if a connection breaks.
         or (type(error).__module__.startswith("pg8000") and type(error).__name__ == "InterfaceError")
     )
@@ -154,7 +157,7 @@ class Store:
     def _watched(self, how: str) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as error:
+        except (DBAPIError, ConnectionError) as error:
             if (why := outage(error)) is None:
                 raise
             if how not in self._away:
