@@ -109,6 +109,7 @@ CONFIGS: Mapping[str, Config] = {
     "interpolate": BY,
     "join_by_id": {"by": ["message"], "expected": len(MEASUREMENTS), "observed": list(MEASUREMENTS)},
     "json_parse": {"field": "json", "fields": KINDS},
+    "kafka_publish": {"brokers": ["localhost:9092"], "topic": "bench", "key": "id"},
     "kalman_filter": BY,
     "line_plot": {"field": "value"},
     "linear_regression_predict": {"fields": list(MEASUREMENTS)},

@@ -90,7 +90,7 @@ def _fullest(tenant: TenantAnswer) -> str:
     most = tenant.quota.model_dump()
     used = {name: number for name, number in tenant.uses.model_dump().items() if number}
     fullest = max(used, key=lambda name: used[name] / max(1, most[name]), default="")
-    return f"{fullest.replace('_', ' ')}: {used[fullest]:,} of {most[fullest]:,}" if fullest else ""
+    return f"{fullest.replace('_', ' ')}: {used[fullest]:,.10g} of {most[fullest]:,}" if fullest else ""
 
 
 @tenants_app.command()

@@ -148,7 +148,7 @@ def _break(page: Page, film: Film, served: Served) -> None:
     """Send what does not fit the source: the overview says so, and the source's page why."""
     served.publish(TOPIC, [{"sensor": "north", "temperature": "hot"}])
     page.get_by_role("link", name="Overview", exact=True).first.click()
-    rejects = page.get_by_role("listitem").filter(has_text="The source city:street rejected").get_by_role("link")
+    rejects = page.get_by_role("listitem").filter(has_text="Source city:street rejected").get_by_role("link")
     expect(rejects).to_be_visible(timeout=60_000)
     film.frame(3.0)
     rejects.click()

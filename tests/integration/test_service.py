@@ -13,6 +13,7 @@ from braid_client.answers.dataflows import DataflowState, Start, Stop, SubmitAns
 from braid_client.answers.dead_letters import Replayed
 from braid_client.answers.jobs import JobAnswer
 from braid_client.answers.pipelines import ReplanForm, ReplanKind
+from braid_client.answers.reconfigurations import ReconfigurationState
 from braid_client.answers.series import HistoryAnswer, HistoryRange
 from braid_client.answers.sources import SchemaForm
 from braid_client.answers.tenants import KeyForm, PublishingForm
@@ -279,9 +280,11 @@ def test_a_new_version_of_code_takes_effect_in_a_running_pipeline(served: Served
         assert ReplanKind.RECONFIGURATION is una.replan(dataflow.id, ReplanForm(), dry_run=True).how
         answer = una.replan(dataflow.id, ReplanForm())
         assert ("marks",) == answer.changed
-        served.until(
-            lambda: una.dataflow(dataflow.id).document["tasks"][1].get("module") == "mark@2", "the new version to run"
-        )
+        assert answer.reconfiguration is not None
+        number = answer.reconfiguration.id
+        switched = {ReconfigurationState.SWITCHED, ReconfigurationState.DONE}
+        served.until(lambda: una.reconfiguration(dataflow.id, number).state in switched, "the new version to run")
+        assert "mark@2" == una.dataflow(dataflow.id).document["tasks"][1].get("module")
         served.publish("city/ford", numbers(4, 8))
         assert [1] * 4 + [2] * 4 == [each["version"] for each in served.until_delivered(dataflow, "out", 8)]
         assert list(range(1, 9)) == [each["count"] for each in served.until_delivered(dataflow, "counts", 8)]

@@ -546,7 +546,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [page(TENANT)],
         ["GET /v1/tenants?limit=100"],
         [TENANT],
-        ["0 of 1", "1 of 2", "state mb: 11 of 12"],
+        ["0 of 1", "1 of 2", "budget: 12 of 13"],
     ),
     ("tenants admit school --tasks 2", [ADMITTED], ["POST /v1/tenants"], TENANT, ["braid keys make --tenant school"]),
     (

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from braid_client.answers.dataflows import Stop
 from braid_client.answers.jobs import ImageForm
-from braid_client.answers.machines import MachineClassForm
+from braid_client.answers.machines import MachineClassForm, SupplyKind
 from braid_client.answers.reconfigurations import ReconfigurationForm
 from braid_client.answers.sources import SourceForm, WebhookForm
 from braid_client.answers.tenants import KeyForm, PublishingForm, Quota, TenantForm
@@ -119,7 +119,9 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         service.sources.register(callers["city"], SourceForm.model_validate(ticks))
         service.images.put(operator, "gpu", ImageForm(tags=frozenset({"gpu"})))
         for name in ("large", "rented"):
-            service.machine_classes.put(operator, name, MachineClassForm(cores=8))
+            service.machine_classes.put(
+                operator, name, MachineClassForm(cores=8, supply=SupplyKind.COMMAND, command="start")
+            )
         made.tools.carriages.add("added-1", made.tools.carriages.fleet().classes["rented"], "a test says so")
         _modules(service, callers)
         places = _dataflows(service, callers) | _webhooks(service, callers)
