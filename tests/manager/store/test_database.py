@@ -241,6 +241,27 @@ def test_a_writer_does_not_wait_forever(postgresql: Server, monkeypatch: pytest.
     other.close()
 
 
+def test_a_connection_that_is_reset_at_a_commit_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's driver raises the socket's own error then; nothing is written, and the next one is."""
+    store = Store(sqlite_url(tmp_path / "braid.db"))
+
+    def reset(_: object) -> None:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    def write(name: str) -> None:
+        with store.write() as session:
+            session.add(tenant(name))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine_of(store).dialect, "do_commit", reset)
+        with pytest.raises(DatabaseAway):
+            write("ann")
+    write("bob")
+    with store.read() as session:
+        assert ["bob"] == [row.name for row in session.exec(select(TenantRow))]
+    store.close()
+
+
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
 def mask(request: pytest.FixtureRequest) -> Iterator[None]:
     """A process with a usual umask, or one that permits nothing to others."""
