@@ -9,7 +9,6 @@ each with all fields that have no presence. So what the objects of a message hol
 """
 
 import base64
-import binascii
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -199,7 +198,7 @@ def _descriptor(text: str, message: str) -> Descriptor:
     """The descriptor of a message type; raises `UnusableFormat`."""
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(text, validate=True)).file
-    except (binascii.Error, DecodeError) as error:
+    except (ValueError, DecodeError) as error:
         raise UnusableFormat(f"the descriptor is no FileDescriptorSet as base64 text: {error}") from None
     pool = DescriptorPool()
     by_name = {file.name: file for file in files}

@@ -9,7 +9,6 @@ Tasks that write outside pass events on with a receipt, which is the place where
 """
 
 import base64
-import binascii
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -370,7 +369,7 @@ def _content(value: str, field: str, encoding: Encoding) -> bytes:
         return value.encode()
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise ValueError(f"the field {field!r} is not base64: {value[:100]!r}") from None
 
 

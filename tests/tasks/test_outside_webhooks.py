@@ -89,7 +89,7 @@ def test_each_event_is_posted_and_passes_on_with_its_key(root: Path, receiver: R
     assert "webhook-signature" not in got.headers
 
 
-@pytest.mark.parametrize("secret", ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "any other text of ann's"])
+@pytest.mark.parametrize("secret", ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "any other text of ann's", "Änne"])
 def test_what_is_signed_a_webhook_of_a_source_accepts(root: Path, receiver: Receiving, secret: str) -> None:
     """As Standard Webhooks say; the id is the key of the event, and each try is signed anew."""
     receiver.answer = with_status(500, 1)

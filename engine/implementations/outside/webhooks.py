@@ -19,7 +19,6 @@ is what is connected to, while certificate and header `Host` are those of the na
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import random
@@ -396,7 +395,7 @@ def _header_texts(headers: Mapping[str, str | Secret]) -> Iterator[tuple[str, st
 def _signing_key(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix(_SIGNING_PREFIX), validate=True)
-    except binascii.Error:
+    except ValueError:
         return secret.encode()
 
 

@@ -285,6 +285,7 @@ def test_descriptors_are_checked() -> None:
     """What no message can be read by is refused at once."""
     assert "no FileDescriptorSet" in refusal(descriptor="%")
     assert "no FileDescriptorSet" in refusal(descriptor=base64.b64encode(b"hello world").decode())
+    assert "no FileDescriptorSet" in refusal(descriptor="Pú")
     assert "the descriptor has no message type 'acme.Other'; it has acme.Place, acme.Reading" == refusal(
         message="acme.Other"
     )
