@@ -269,7 +269,7 @@ def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
         yield problem_at("too-long", f"the source has more than {MOST_SOURCE:,} bytes", "shorten it", "code", "source")
     if code.state is not None and code.connects:
         message, remedy = "code that keeps state connects to nothing", "leave out one of 'state' and 'connects'"
-        yield problem_at("wrong-value", message, remedy, "code", "connects")
+        yield problem_at("connects-with-state", message, remedy, "code", "connects")
     yield from _wrong_requirements(code)
     for name in code.types:
         try:

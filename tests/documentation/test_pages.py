@@ -51,6 +51,7 @@ PROVOKED: dict[str, dict[str, Any]] = {
     "unknown-kind": {**CODE, "code": {"source": "x", "input": {"a": "number"}}},
     "not-pinned": {**CODE, "code": {"source": "x", "requirements": ["tiny"]}},
     "not-a-target": {**CODE, "code": {"source": "x", "connects": ["example.org"]}},
+    "connects-with-state": {**CODE, "code": {"source": "x", "state": {}, "connects": ["a.org:1"]}},
     "required-twice": {**CODE, "code": {"source": "x", "requirements": ["tiny==1.0", "tiny==2.0"]}},
     "recursive-type-variable": {**CODE, "code": {"source": "x", "types": {"T": ["T"]}}},
 }

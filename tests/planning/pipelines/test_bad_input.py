@@ -82,7 +82,7 @@ def test_bad_modules_are_refused(change: dict[str, Any], place: str, code: str) 
         ({"code": {"source": "x", "state": {"by": ["a"]}}}, "/code", "wrong-value"),
         ({"code": {"source": "x", "state": {"migrate": "def"}}}, "/code", "wrong-value"),
         ({"code": {"source": "x", "state": {"most_keys": 10**9}}}, "/code/state/most_keys", "wrong-value"),
-        ({"code": {"source": "x", "state": {}, "connects": ["a.org:1"]}}, "/code/connects", "wrong-value"),
+        ({"code": {"source": "x", "state": {}, "connects": ["a.org:1"]}}, "/code/connects", "connects-with-state"),
         ({"code": {"source": "x", "output": {"rest": False}}}, "/code/output", "wrong-value"),
         (
             {"code": {"source": "x", "output": {"fields": {"a": "float"}, "drop": ["a"]}}},
