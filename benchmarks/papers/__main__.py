@@ -2,8 +2,9 @@
 
     python -m benchmarks.papers 003 [--full] [--page]
 
-Results are kept after each benchmark, so an interrupted command goes on where it was if it is called again. With
-`--page` nothing is run, and the page is written from what was kept.
+Results are kept after each benchmark, so an interrupted command goes on where it was if it is called again. A quick
+run replaces nothing that was measured in full. With `--page` nothing is run, and the page is written from what was
+kept.
 """
 
 import json
@@ -68,7 +69,9 @@ def pictures_of_paper(paper: Paper, runs: Mapping[str, Run], results: Mapping[st
 def _measured(paper: Paper, record: PaperRecord, length: Length) -> list[str]:
     """Run what is left, and return the names of what failed."""
     runnable = {
-        benchmark.name: benchmark for benchmark in paper.benchmarks if length == "full" or benchmark.quick is not None
+        benchmark.name: benchmark
+        for benchmark in paper.benchmarks
+        if length == "full" or not (benchmark.quick is None or record.is_written_in_full(benchmark))
     }
     failed = []
     for name in record.begin(length, list(runnable)):

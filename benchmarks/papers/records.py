@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from benchmarks.papers.exhibits import Paper
+from benchmarks.papers.exhibits import Paper, PaperBenchmark
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
 Length: TypeAlias = Literal["quick", "full"]
@@ -33,6 +33,10 @@ class PaperRecord:
         if under_way is None or under_way["length"] != length:
             self._content[_UNDER_WAY] = {"length": length, "left": list(names)}
         return list(self._content[_UNDER_WAY]["left"])
+
+    def is_written_in_full(self, benchmark: PaperBenchmark) -> bool:
+        """Whether the file that a benchmark writes is of a full run, so that a quick one would destroy it."""
+        return bool(benchmark.written) and "full" in self._content.get(_RUNS, {}).get(benchmark.name, {})
 
     def keep(self, name: str, length: Length, run: Run) -> None:
         """Keep what a benchmark measured, and write the file."""

@@ -174,6 +174,21 @@ def test_a_page_shows_the_full_run_where_there_is_one(tmp_path: Path) -> None:
     assert {"speed": {"rows": 1}} == PaperRecord(paper, tmp_path).results()
 
 
+def test_a_quick_run_leaves_alone_what_a_full_one_wrote(tmp_path: Path) -> None:
+    """A benchmark that writes its own file has one for both lengths; others run, since each length has its place."""
+    results = tmp_path / "kept.json"
+    results.write_text('{"rows": [1]}', encoding="utf-8")
+    arguments = ("--compact", str(results))
+    written = PaperBenchmark(name="written", module="json.tool", quick=arguments, full=arguments, written="kept.json")
+    paper = paper_with(exhibit(), written, replace(written, name="kept", written=""))
+    record = PaperRecord(paper, tmp_path)
+    assert [False, False] == [record.is_written_in_full(benchmark) for benchmark in paper.benchmarks]
+    assert [] == _measured(paper, record, "full")
+    assert [] == _measured(paper, PaperRecord(paper, tmp_path), "quick")
+    runs = json.loads((tmp_path / "papers" / "999.json").read_text(encoding="utf-8"))["runs"]
+    assert {"written": {"full"}, "kept": {"full", "quick"}} == {name: set(kept) for name, kept in runs.items()}
+
+
 def test_a_benchmark_runs_as_a_process_and_its_last_line_is_kept(tmp_path: Path) -> None:
     """With what it was called with, where and when; what fails is not kept."""
     (tmp_path / "results.json").write_text('{"rows": [1]}', encoding="utf-8")
