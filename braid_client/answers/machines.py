@@ -21,13 +21,13 @@ class SupplyKind(StrEnum):
     PROCESS = "process"
     """As processes on the service's computer, in its root."""
     COMMAND = "command"
-    """By a command that lies in the root of the service, in the folder `commands`."""
+    """By a command: a file in the folder `commands` of the service's root."""
 
 
 ClassName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 """Commands are called with it."""
 CommandName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")]
-"""A file's name without a folder, so that nobody can have anything run over REST but what is there."""
+"""A file's name without a folder, so that a request can only have run what is there."""
 
 
 class MachineClassForm(Form):

@@ -131,8 +131,8 @@ def put_machine_class(
 ) -> MachineClassAnswer:
     """Set a class of machines, or change it; operators only.
 
-    While there is a machine of it, only its price and how many there may be can change. What is rented keeps the price
-    at which it was ordered.
+    While there is a machine of it, its cores, tags, image and supply stay. What is rented keeps the price at which it
+    was ordered.
     """
     return service.machine_classes.put(caller, name, sent)
 

@@ -42,7 +42,7 @@ Supplies = Mapping[SupplyKind, MachineSupply]
 
 
 COMMAND_FOLDER = "commands"
-"""In the root: what commands of classes lie in. Who may write there has everything, so no request can."""
+"""The folder in the root that has the commands of classes. Who may write there may do anything, so no request can."""
 COMMAND_PATIENCE = 120.0
 """Seconds that a command may take; what takes longer it should begin, and not wait for."""
 _TAIL = 500
@@ -79,7 +79,7 @@ class SupplyCommands:
         # Not a pipe: what the command leaves running may keep it open.
         with tempfile.TemporaryFile() as output:
             try:
-                code = subprocess.run(  # noqa: S603 - a file that lies in the root, which no shell reads
+                code = subprocess.run(  # noqa: S603 - a file in the root, with arguments that no shell reads
                     [str(self._folder / kind.command), act, machine, kind.name, why],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -102,7 +102,7 @@ class SupplyCommands:
 
 
 _BRAID = "from manager.command import app; app()"
-"""What the console script `braid` does, wherever that lies."""
+"""What the console script `braid` does, wherever that is installed."""
 _END_PATIENCE = 75.0
 """Seconds that a process may take to end its jobs and itself."""
 

@@ -124,7 +124,7 @@ def test_errors_come_before_warnings() -> None:
     ]
 
 
-def test_a_tenant_is_told_of_its_own_alone(manager: Manager) -> None:
+def test_a_tenant_sees_only_what_concerns_its_own(manager: Manager) -> None:
     """Of its sources, dead letters, dataflows and quota; an operator of everybody's, of hosts and of jobs."""
     now = datetime.now(UTC)
     flow = manager.submit("ann", "s:source > k:sink")
