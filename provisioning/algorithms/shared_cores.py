@@ -5,6 +5,7 @@ PLAStiCC with machines in place of cores: it plans from one cross-over to the ne
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -65,10 +66,9 @@ def reactive(outlook: Outlook) -> Deployment:
     there = sum(power.values())
     active = _fitting(outlook, there)
     load = min(there, need_of(outlook, active, rates))
-    offers = [one for one in orderable(outlook) if _room(outlook, one)]
-    if load >= _CROWDED * there and len(ready) == len(rentals) and offers:
-        cheapest = min(offers, key=lambda one: (round(one.price / one.power, 9), one.power))
-        return rented_anew(outlook, active, rentals, [cheapest])
+    offer = _offer(outlook)
+    if load >= _CROWDED * there and len(ready) == len(rentals) and offer:
+        return rented_anew(outlook, active, rentals, [offer])
     removable = (one for one in sorted(ready, key=lambda one: -one.since) if one.number not in outlook.lasting)
     spare = next((one for one in removable if load <= _SPARE * (there - power[one.number])), None)
     return rented_anew(outlook, active, [one for one in rentals if one is not spare], [])
@@ -87,9 +87,11 @@ def _fitting(outlook: Outlook, power: float) -> Active:
     return best.active if overloaded or best.gamma > outlook.dataflow.gamma(active) + 1e-9 else active
 
 
-def _room(outlook: Outlook, machine_class: MachineClass) -> bool:
-    count = sum(one.machine_class.name == machine_class.name for one in outlook.deployment.rentals)
-    return machine_class.most is None or count < machine_class.most
+def _offer(outlook: Outlook, starts: Sequence[MachineClass] = ()) -> MachineClass | None:
+    """The class with the lowest price for its power that may have one more machine, besides those to start."""
+    counts = Counter(one.name for one in (*(rental.machine_class for rental in outlook.deployment.rentals), *starts))
+    free = (one for one in orderable(outlook) if one.most is None or counts[one.name] < one.most)
+    return min(free, key=lambda one: (round(one.price / one.power, 9), one.power), default=None)
 
 
 class _SlidingPlan:
@@ -138,8 +140,7 @@ class _SlidingPlan:
         """Take a cheaper mix or a machine more, whichever costs less profit; whether there was one."""
         outlook, mix = self.outlook, self.mixes[over]
         cheaper = next((one for one in self.choice if one.cores < mix.cores - 1e-9), None)
-        offers = [one for one in orderable(outlook) if _room(outlook, one) and _planned(self, one)]
-        offer = min(offers, key=lambda one: (round(one.price / one.power, 9), one.power), default=None)
+        offer = _offer(outlook, self.starts)
         lost = (mix.gamma - cheaper.gamma) / outlook.goal.hours if cheaper else math.inf
         if offer is None or lost <= outlook.goal.sigma(outlook.dataflow) * offer.price:
             if cheaper is None:
@@ -177,10 +178,6 @@ class _SlidingPlan:
                     self.stopped.add(rental.number)
                 return True
         return False
-
-
-def _planned(plan: _SlidingPlan, machine_class: MachineClass) -> bool:
-    return machine_class.most is None or plan.starts.count(machine_class) < machine_class.most
 
 
 def look_ahead(outlook: Outlook) -> Deployment:

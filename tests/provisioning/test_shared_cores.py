@@ -158,6 +158,31 @@ def test_every_decision_can_be_carried_out(name: str, outlook: Outlook) -> None:
     assert made == provision(outlook, name)
 
 
+@pytest.mark.parametrize("name", ["horizon", "look-ahead", "reactive"])
+def test_machines_that_are_there_count_to_those_that_a_class_may_have(name: str) -> None:
+    """Of two machines of three there is room for one more, however much is needed."""
+    few = replace(SMALL, most=3)
+    there = tuple(Rental(number=number, machine_class=few, ready=0.0) for number in range(2))
+    rates, speeds = ({"read": 200.0},) * 6, ({0: 1.0, 1: 1.0},) * 6
+    outlook = Outlook(
+        dataflow=CHAIN,
+        goal=goal_for(CHAIN, 100.0),
+        classes=(few,),
+        deployment=Deployment(active=CHAIN.best(), rentals=there, rented=2),
+        now=900.0,
+        step=3,
+        interval=300.0,
+        omega=0.9,
+        mean_omega=0.9,
+        past_rates=rates[:1],
+        past_speeds=speeds[:1],
+        coming_rates=rates,
+        coming_speeds=speeds,
+        shared=True,
+    )
+    assert [few] == [start.machine_class for start in provision(outlook, name).starts]
+
+
 @settings(max_examples=40)
 @given(outlooks())
 def test_a_paid_hour_is_used(outlook: Outlook) -> None:
