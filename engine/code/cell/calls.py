@@ -176,21 +176,23 @@ class EventCalls:
 
     def outcomes(self, count: int, columns: Sequence[Sequence[Any]]) -> Iterator[Outcome]:
         """The outcome of each event, in order; the columns are those of the input fields."""
-        return (self._outcome(row, self._made) for row in (zip(*columns, strict=True) if columns else [()] * count))
+        return map(self._outcome, zip(*columns, strict=True) if columns else [()] * count)
 
-    def _outcome(self, row: tuple[Any, ...], make: Callable[[dict[str, Any]], list[Any] | None]) -> Outcome:
+    def _outcome(self, row: tuple[Any, ...]) -> Outcome:
         event: dict[str, Any] = dict(zip(self._names, row, strict=True))
         try:
-            for name, giver in self._givers:
-                if event[name] is not None:
-                    event[name] = giver(event[name])
-            return make(event)
+            if self._givers:
+                self._give(event)
+            # The function may change what it gets.
+            return self._taken(event, self._function(dict(event)))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
             return failure(error, self._digest)
 
-    def _made(self, event: dict[str, Any]) -> list[Any] | None:
-        # The function may change what it gets.
-        return self._taken(event, self._function(dict(event)))
+    def _give(self, event: dict[str, Any]) -> None:
+        """Put objects of Python in place of values that are carried otherwise."""
+        for name, giver in self._givers:
+            if event[name] is not None:
+                event[name] = giver(event[name])
 
     def _taken(self, event: Mapping[str, Any], output: Any) -> list[Any] | None:
         if output is None:

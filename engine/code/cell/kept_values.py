@@ -12,12 +12,11 @@ A migration calls `migrate(old_config, new_config, key, kept)` for each key, and
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
 
-from engine.code.cell.calls import GIVEN, EventCalls, Outcome, WrongOutput
+from engine.code.cell.calls import GIVEN, EventCalls, Outcome, WrongOutput, failure
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
@@ -118,8 +117,15 @@ class KeepingCalls(EventCalls):
 
     def outcomes_at(self, places: Sequence[int], columns: Sequence[Sequence[Any]]) -> Iterator[Outcome]:
         """The outcome of each event, in order; each is at the place of its key."""
-        rows = zip(*columns, strict=True) if columns else [()] * len(places)
-        return (self._outcome(row, partial(self._kept_and_made, at)) for at, row in zip(places, rows, strict=True))
+        return map(self._outcome_at, places, zip(*columns, strict=True) if columns else [()] * len(places))
+
+    def _outcome_at(self, at: int, row: tuple[Any, ...]) -> Outcome:
+        event: dict[str, Any] = dict(zip(self._names, row, strict=True))
+        try:
+            self._give(event)
+            return self._kept_and_made(at, event)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+            return failure(error, self._digest)
 
     def _kept_and_made(self, at: int, event: dict[str, Any]) -> list[Any] | None:
         pair = self._function(dict(event), self._kept.get(at), json.loads(self._config))
