@@ -188,7 +188,7 @@ class Adapter:
     def look(self) -> None:
         """Look at all dynamic dataflows, and switch what should be switched."""
         if not self._tools.committer.leads:
-            self._board.known, self._board.costs, self._board.provided = {}, None, ()
+            self._board.clear()
             return
         self._board.known = self._known()
         names = self._names()
@@ -218,7 +218,7 @@ class Adapter:
     def stop(self) -> None:
         """Read no more events."""
         self._line.stop()
-        self._board.known, self._board.costs = {}, None
+        self._board.clear()
 
     def _known(self) -> Mapping[str, AdaptedDataflow]:
         """All dynamic dataflows as their rows are now. Of documents, only those that are new are read."""
@@ -299,7 +299,7 @@ class Adapter:
             )
             for dataflow, ground in grounds.items()
         ]
-        allowed = self._allowances(sharers) if price else {}
+        allowed = self._allowances(sharers, price)
         planned = self._board.planned
         sharers = [
             replace(
@@ -329,8 +329,14 @@ class Adapter:
         for group in sorted(map(sorted, nx.connected_components(together))):
             self._switch({dataflow: decided.decisions[dataflow] for dataflow in group})
 
-    def _allowances(self, sharers: Sequence[Sharer]) -> Mapping[str, float]:
-        """The money an hour that the budgets of tenants leave for their dataflows."""
+    def _allowances(self, sharers: Sequence[Sharer], price: float) -> Mapping[str, float]:
+        """The money an hour that the budgets of tenants leave for their dataflows; without a price they count nothing.
+
+        Of the costs, nothing is known then either; a price goes with the last class of machines.
+        """
+        if not price:
+            self._board.costs = None
+            return {}
         owned: defaultdict[str, list[Sharer]] = defaultdict(list)
         for sharer in sharers:
             owned[self._board.known[sharer.dataflow].as_of.row.tenant].append(sharer)

@@ -391,6 +391,10 @@ class AdaptationBoard:
         self.core_price: float | None = None
         """What an hour of a core costs by the classes of machines; the scaler keeps it."""
 
+    def clear(self) -> None:
+        """Forget what the adapter knows, since it does not look any more; what the scaler keeps stays."""
+        self.known, self.costs, self.provided = {}, None, ()
+
 
 def adapted_dataflow(dynamic: DynamicDocument, as_of: AdaptedRow) -> AdaptedDataflow:
     """A dataflow that was not known so far."""

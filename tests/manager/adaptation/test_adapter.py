@@ -361,6 +361,22 @@ def test_a_tenants_budget_bounds_all_of_its_dataflows_and_no_others(manager: Man
     assert ["precise", "precise"] == [played.active(each) for each in both]
 
 
+def test_costs_are_unknown_once_the_price_is_gone(manager: Manager, played: Played) -> None:
+    """As with the last class of machines; a tenant does not see what its dataflows cost before."""
+    submit(manager)
+
+    def cost() -> float | None:
+        (tenant,) = manager.service.administration.tenants(ANN, Paging()).items
+        return tenant.uses.budget
+
+    manager.tools.adaptations.core_price = 1.0
+    played.runs(60, per_second=200)
+    assert (cost() or 0.0) > 0.0
+    manager.tools.adaptations.core_price = None
+    played.runs(5, per_second=200)
+    assert cost() is None
+
+
 @pytest.mark.parametrize(("switch", "waiting"), [("consistent", 1), ("fast", 0)])
 def test_a_fast_task_waits_for_no_other_job(manager: Manager, played: Played, switch: str, waiting: int) -> None:
     """Two tasks in two jobs switch together; the second job waits for a marker, unless they are fast."""
