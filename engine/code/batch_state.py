@@ -2,19 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from engine.code.cell.batch_calls import plain_columns
-from engine.code.cell.kept_values import KeptBounds, KeptTooMuch, KeptValues
+from engine.code.cell.kept_values import KeptBounds, KeptValues, unpacked_kept
 from engine.code.cell.parent import KeptRequest
 from engine.records.state import KEY_BYTES, Staged, packed_key
 from engine.tasks.code import StatefulCodeConfig
-
-unpacked_kept = msgspec.msgpack.Decoder().decode
 
 
 class BatchState:
@@ -65,7 +62,8 @@ class BatchState:
                 if packed is not None:
                     unpacked_kept(packed)
             self.values.put_all({used[at]: packed for at, packed in kept_at.items()})
-        except (msgspec.MsgspecError, KeptTooMuch, ValueError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            # Among them `KeptTooMuch`.
             return False
         return True
 
@@ -77,5 +75,4 @@ class BatchState:
 
 def config_text(config: StatefulCodeConfig) -> str:
     """The config that a function gets, as JSON."""
-    text: Any = json.dumps(config.config)
-    return str(text)
+    return json.dumps(config.config)

@@ -28,10 +28,10 @@ from bridge.raw_events import ARROW_TYPES
 from bridge.spools.log import packed
 from dags import Kind
 from engine.behaviour import Implementation, NoBehaviour, PortEmission, Refusal, RefusingBehaviour, TakeOutcome
-from engine.code.batch_state import BatchState, config_text, unpacked_kept
+from engine.code.batch_state import BatchState, config_text
 from engine.code.cell.batch_calls import BatchOutcome, called, plain_columns
 from engine.code.cell.calls import EventCalls, Failure, Outcome, failure, load
-from engine.code.cell.kept_values import KeepingCalls, Migration
+from engine.code.cell.kept_values import KeepingCalls, Migration, unpacked_kept
 from engine.code.cell.parent import LOADING, CellRequest, KeptRequest, frames_in
 from engine.code.cells import CellEnd, Connections, NoCells, cells
 from engine.code.store import NoCode, WheelCheck, read_source

@@ -19,7 +19,8 @@ import msgspec
 from engine.code.cell.calls import GIVEN, EventCalls, Outcome, WrongOutput, failure
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder().decode
+unpacked_kept: Callable[[bytes], Any] = msgspec.msgpack.Decoder().decode
+"""A value, from what `packed_kept` made of it."""
 
 
 class KeptTooMuch(ValueError):
@@ -51,7 +52,7 @@ class KeptValues:
     def get(self, at: int) -> Any:
         """The value of a key, for its function alone; None if there is none."""
         packed = self._values[at]
-        return None if packed is None else _unpack(packed)
+        return None if packed is None else unpacked_kept(packed)
 
     def put(self, at: int, packed: bytes | None) -> None:
         """Keep a packed value. Raises `KeptTooMuch`."""
@@ -87,13 +88,13 @@ class KeptValues:
 def packed_kept(value: Any) -> bytes:
     """A value as it is kept. Raises `WrongOutput`.
 
-    >>> _unpack(packed_kept({"seen": (1, 2.5)}))
+    >>> unpacked_kept(packed_kept({"seen": (1, 2.5)}))
     {'seen': [1, 2.5]}
     """
     try:
         packed = _pack(value)
         # What cannot be read again is refused now, and not with the next event.
-        _unpack(packed)
+        unpacked_kept(packed)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise WrongOutput(f"what it keeps cannot be kept: {str(error)[:200]}") from None
     return packed
@@ -155,5 +156,5 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
                 GIVEN[kind](part) if kind in GIVEN and part is not None else part
                 for kind, part in zip(self.kinds, key, strict=True)
             )
-            becomes = function(json.loads(self.old), json.loads(self.new), tuple(given), _unpack(value))
+            becomes = function(json.loads(self.old), json.loads(self.new), tuple(given), unpacked_kept(value))
             yield None if becomes is None else packed_kept(becomes)

@@ -157,7 +157,7 @@ def entry(event, kept, config):
     trial = counting(text, most_bytes=1_000).trial(tmp_path)
     trial.take(events(0))
     assert [True] == ["its process sends something" in reason for reason in result(trial.take(events(1)))[1]]
-    assert ([("a",)], 7) == ([key for key in [("a",)] if trial.state.get(key)], trial.state.get(("a",)))
+    assert (1, 7) == (trial.state.growth.key_count(), trial.state.get(("a",)))
 
 
 def config_of(publication: Publication, root: Path) -> StatefulCodeConfig:
