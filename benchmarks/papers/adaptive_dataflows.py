@@ -6,13 +6,13 @@ from benchmarks.papers.exhibits import (
     Exhibit,
     Headline,
     MeasuredFigure,
-    NotReproduced,
     Paper,
     PaperBenchmark,
     PaperRange,
     Plot,
     Shown,
     Step,
+    row_of,
 )
 
 _LIVE, _MACHINES = "adaptation live", "machines"
@@ -27,45 +27,36 @@ _SIMULATED = (
 """The parts of the simulation, of which each is run by itself."""
 
 
-def _column(title: str, form: str = ".2f") -> ComparedColumn:
-    return ComparedColumn(title=title, form=form)
-
-
-def _row(name: str, paper: tuple[Shown, ...], *ours: MeasuredFigure | None) -> ComparedRow:
-    return ComparedRow(name=name, paper=paper, ours=ours)
-
-
 def _simulated(part: str, what: str, *keys: Step) -> MeasuredFigure:
     return MeasuredFigure(part, part, {"what": what}, "ours", *keys)
 
 
-_NONE = (None,)
 _TABLE: dict[str, tuple[Shown, ...]] = {
     "BR": (0.67, 0.80, 0.68, 0.59, 0.44),
     "GA": (0.65, 0.79, 0.67, 0.48, 0.37),
     "SH": (0.45, 0.81, 0.60, 0.40, 0.29),
     "CE": (0.58, 0.81, 0.66, 0.42, 0.31),
-    "own": 5 * _NONE,
+    "own": (),
 }
 _VARIES = {"neither": "nothing varies", "machines": "machines vary", "rates": "rates vary", "both": "both vary"}
 _STATIC = Exhibit(
     place="Table 4.2",
     title="Linear Road at 50 events a second, deployed once",
     columns=(
-        _column("profit"),
-        *(_column(f"Omega, {varies}") for varies in _VARIES.values()),
-        _column("of all that waits, rates vary"),
+        ComparedColumn("profit"),
+        *(ComparedColumn(f"Omega, {varies}") for varies in _VARIES.values()),
+        ComparedColumn("of all that waits, rates vary"),
     ),
     rows=tuple(
-        _row(
+        row_of(
             name,
-            (*paper, None),
             _simulated("static-deployment", f"profit at 50 events/s, {name}"),
             *(
                 _simulated("static-deployment", f"Omega of static {name}, varying: {varies}", "arriving")
                 for varies in _VARIES
             ),
             _simulated("static-deployment", f"Omega of static {name}, varying: rates", "with backlog"),
+            paper=paper,
         )
         for name, paper in _TABLE.items()
     ),
@@ -84,14 +75,14 @@ _RATES = ("10", "20", "50", "100", "500", "2000")
 def _rates(*columns: tuple[str, str, dict[str, Shown]]) -> tuple[tuple[ComparedColumn, ...], tuple[ComparedRow, ...]]:
     """A column for each series: its title, its row in the results, and what the thesis says by rate."""
     rows = (
-        _row(
+        row_of(
             rate,
-            tuple(paper.get(rate, paper.get("")) for _, _, paper in columns),
             *(_simulated("adaptation-by-rate", what, rate) for _, what, _ in columns),
+            paper=tuple(paper.get(rate, paper.get("")) for _, _, paper in columns),
         )
         for rate in _RATES
     )
-    return tuple(_column(title) for title, _, _ in columns), tuple(rows)
+    return tuple(ComparedColumn(title) for title, _, _ in columns), tuple(rows)
 
 
 _OMEGA_COLUMNS, _OMEGA_ROWS = _rates(
@@ -147,13 +138,13 @@ _BY_RATE = (
 
 
 def _planned(name: str, what: str, paper: Shown, *keys: Step) -> ComparedRow:
-    return _row(name, (paper,), _simulated("planning-times", what, *keys))
+    return row_of(name, _simulated("planning-times", what, *keys), paper=(paper,))
 
 
 _TIMES = Exhibit(
     place="Figure 4.7 a",
     title="Seconds of CPU to decide",
-    columns=(_column("", ",.3g"),),
+    columns=(ComparedColumn("", ",.3g"),),
     rows=(
         _planned("BR, Linear Road at 50 events/s", "seconds to deploy Linear Road at 50 events/s, BR", "over 10,000"),
         _planned("GA, Linear Road at 50 events/s", "seconds to deploy Linear Road at 50 events/s, GA", None),
@@ -181,11 +172,10 @@ _TIMES = Exhibit(
 _CORES = Exhibit(
     place="Figure 4.7 b",
     title="Cores to deploy Linear Road by rate",
-    columns=tuple(_column(name, ",.0f") for name in ("CE", "SH", "own")),
+    columns=tuple(ComparedColumn(name, ",.0f") for name in ("CE", "SH", "own")),
     rows=tuple(
-        _row(
+        row_of(
             rate,
-            3 * _NONE,
             *(
                 _simulated("planning-times", f"cores to deploy Linear Road by rate, {name}", rate)
                 for name in ("CE", "SH", "own")
@@ -204,14 +194,18 @@ _LOOK_AHEAD = (
     Exhibit(
         place="Figure 5.3",
         title="Perfect predictions of 20 minutes",
-        columns=(_column("Omega"), _column("profit"), _column("intervals off the tolerance, of 144", ".0f")),
+        columns=(
+            ComparedColumn("Omega"),
+            ComparedColumn("profit"),
+            ComparedColumn("intervals off the tolerance, of 144", ".0f"),
+        ),
         rows=tuple(
-            _row(
+            row_of(
                 name,
-                (None if name == "own" else PaperRange(0.8), None, None),
                 _simulated(_AHEAD, "Omega with perfect predictions of 20 minutes", name),
                 _simulated(_AHEAD, "profit with perfect predictions of 20 minutes", name),
                 _simulated(_AHEAD, "intervals off the goal's tolerance", name),
+                paper=() if name == "own" else (PaperRange(0.8),),
             )
             for name in _ALGORITHMS
         ),
@@ -220,15 +214,15 @@ _LOOK_AHEAD = (
     Exhibit(
         place="Figures 5.3 b and 5.4",
         title="Profit of PLAStiCC by how far it looks ahead, and by the error of predictions",
-        columns=tuple(_column(error) for error in _ERRORS),
+        columns=tuple(ComparedColumn(error) for error in _ERRORS),
         rows=tuple(
-            _row(
+            row_of(
                 f"{minutes} min",
-                (paper, *(None,) * (len(_ERRORS) - 1)),
                 *(
                     _simulated(_AHEAD, f"profit of PLAStiCC by horizon, errors of {error}", f"{minutes} min")
                     for error in _ERRORS
                 ),
+                paper=(paper,),
             )
             for minutes, paper in ((10, 0.6), (20, None), (30, None), (60, 0.7))
         ),
@@ -241,15 +235,15 @@ _LOOK_AHEAD = (
     Exhibit(
         place="Section 5.4",
         title="Profit gained over reaction (CAF) by the error of predictions",
-        columns=(_column("PLAStiCC", "+.0%"), _column("own", "+.0%")),
+        columns=(ComparedColumn("PLAStiCC", "+.0%"), ComparedColumn("own", "+.0%")),
         rows=tuple(
-            _row(
+            row_of(
                 error,
-                ("up to 20 %" if error == "0%" else None, None),
                 *(
                     _simulated(_AHEAD, f"gain over reaction (CAF) by error, {name}", error)
                     for name in ("PLAStiCC", "own")
                 ),
+                paper=("up to 20 %",) if error == "0%" else (),
             )
             for error in _ERRORS
         ),
@@ -258,11 +252,10 @@ _LOOK_AHEAD = (
     Exhibit(
         place="Figure 5.5",
         title="Profit with errors of 10 % and a bias",
-        columns=(_column("bias of -5 %"), _column("bias of +5 %")),
+        columns=(ComparedColumn("bias of -5 %"), ComparedColumn("bias of +5 %")),
         rows=tuple(
-            _row(
+            row_of(
                 name,
-                2 * _NONE,
                 *(_simulated(_AHEAD, f"profit with 10 % error and a bias of {bias}", name) for bias in ("-5%", "+5%")),
             )
             for name in ("WPA", "WPO", "WPP", "PLAStiCC", "own")
@@ -278,9 +271,9 @@ def _side_by_side(title: str) -> Exhibit:
     return Exhibit(
         place="",
         title=f"All algorithms at 100 events a second, {title}",
-        columns=tuple(ComparedColumn(title=kind, form=form, is_drawn=kind != "cost") for kind, form in kinds.items()),
+        columns=tuple(ComparedColumn(kind, form, is_drawn=kind != "cost") for kind, form in kinds.items()),
         rows=tuple(
-            _row(name, 3 * _NONE, *(_simulated("tolerance", f"{kind}, {title}", name) for kind in kinds))
+            row_of(name, *(_simulated("tolerance", f"{kind}, {title}", name) for kind in kinds))
             for name in ("SH", *_ALGORITHMS)
         ),
         plot=Plot(kind="bars", up="part of the intervals; profit"),
@@ -293,9 +286,8 @@ _COMPARED = ("WPO", "WPP", "PLAStiCC", "own")
 
 def _graph(graph: str, cores: str) -> ComparedRow:
     what = f"{graph}, {cores} cores for a task"
-    return _row(
+    return row_of(
         what,
-        6 * _NONE,
         *(_simulated("published-graphs", what, name, "profit") for name in _COMPARED),
         *(_simulated("published-graphs", what, name, "in tolerance") for name in _COMPARED[2:]),
     )
@@ -305,8 +297,8 @@ _GRAPHS = Exhibit(
     place="",
     title="Two published graphs",
     columns=(
-        *(_column(f"profit, {name}") for name in _COMPARED),
-        *(_column(f"intervals in tolerance, {name}") for name in _COMPARED[2:]),
+        *(ComparedColumn(f"profit, {name}") for name in _COMPARED),
+        *(ComparedColumn(f"intervals in tolerance, {name}") for name in _COMPARED[2:]),
     ),
     rows=tuple(
         _graph(graph, cores) for graph in ("HEFT, 10 tasks", "CyberShake, 50 tasks") for cores in ("0.3", "1", "2")
@@ -318,17 +310,16 @@ _WAVE = Exhibit(
     place="",
     title="A wave of events on real Spark",
     columns=(
-        _column("seconds below the target", ".0f"),
-        _column("mean Omega"),
-        _column("mean value of an event"),
-        _column("core-seconds", ".1f"),
-        _column("longest an event took, s", ".1f"),
-        _column("events lost", ".0f"),
+        ComparedColumn("seconds below the target", ".0f"),
+        ComparedColumn("mean Omega"),
+        ComparedColumn("mean value of an event"),
+        ComparedColumn("core-seconds", ".1f"),
+        ComparedColumn("longest an event took, s", ".1f"),
+        ComparedColumn("events lost", ".0f"),
     ),
     rows=tuple(
-        _row(
+        row_of(
             name,
-            6 * _NONE,
             *(
                 MeasuredFigure(_LIVE, "wave", way, figure)
                 for figure in ("below_target_s", "omega_mean", "value_mean", "core_s", "latency_worst_s", "lost")
@@ -351,8 +342,8 @@ def _on_machines(
     return Exhibit(
         place=place,
         title=title,
-        columns=(_column("", form),),
-        rows=tuple(_row(name, (paper,), reading) for name, paper, reading in rows),
+        columns=(ComparedColumn("", form),),
+        rows=tuple(row_of(name, reading, paper=(paper,)) for name, paper, reading in rows),
         note=note,
         needs_quiet=True,
     )
@@ -432,23 +423,20 @@ ADAPTIVE_DATAFLOWS = Paper(
         _WAVE,
         *_RESILIENCE,
     ),
-    missing=(
-        NotReproduced(place="Figures 1.1 to 1.6: speeds of rented machines", why="they need months of a cloud"),
-        NotReproduced(
-            place="Figure 3.7: errors of forecasts chosen for each customer",
-            why="its readings of power are not published, and alternates are not chosen by key",
+    missing={
+        "Figures 1.1 to 1.6: speeds of rented machines": "they need months of a cloud",
+        "Figure 3.7: errors of forecasts chosen for each customer": (
+            "its readings of power are not published, and alternates are not chosen by key"
         ),
-        NotReproduced(
-            place="Figure 6.10: peak throughput by reducers, against Storm and Cassandra",
-            why="two cores have no room for more reducers",
+        "Figure 6.10: peak throughput by reducers, against Storm and Cassandra": (
+            "two cores have no room for more reducers"
         ),
-        NotReproduced(
-            place="Figures 6.11 a and c: queues while load is balanced, and latency by the interval of checkpoints",
-            why="each batch is copied, so there is no such interval",
+        "Figures 6.11 a and c: queues while load is balanced, and latency by the interval of checkpoints": (
+            "each batch is copied, so there is no such interval"
         ),
-        NotReproduced(place="Figure 6.13 a: rates and backups during a loss", why="only the silence is measured"),
-        NotReproduced(place="Figure 6.13 b: several machines lost at once", why="no benchmark kills more than one"),
-    ),
+        "Figure 6.13 a: rates and backups during a loss": "only the silence is measured",
+        "Figure 6.13 b: several machines lost at once": "no benchmark kills more than one",
+    },
     headline=Headline(
         text=(
             "Over a walk, a wave and a spike of rates while machines vary, Braid's own algorithm keeps the throughput "

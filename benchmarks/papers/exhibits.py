@@ -75,7 +75,7 @@ def _at(value: Any, path: tuple[Step, ...]) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ComparedColumn:
     """A column of a table, or a line of a figure."""
 
@@ -93,6 +93,11 @@ class ComparedRow:
     name: str
     paper: tuple[Shown, ...]
     ours: tuple[MeasuredFigure | None, ...]
+
+
+def row_of(name: str, *ours: MeasuredFigure | None, paper: tuple[Shown, ...] = ()) -> ComparedRow:
+    """A row of our figures, where the paper says something in the first columns, or in none."""
+    return ComparedRow(name=name, paper=(*paper, *(None,) * (len(ours) - len(paper))), ours=ours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +134,6 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotReproduced:
-    """What a paper has and no benchmark makes."""
-
-    place: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """What a reader should know of a paper's experiments: a sentence with places for figures of ours."""
 
@@ -159,5 +156,6 @@ class Paper:
     """What is compared, and how the two differ."""
     benchmarks: tuple[PaperBenchmark, ...]
     exhibits: tuple[Exhibit, ...]
-    missing: tuple[NotReproduced, ...]
+    missing: Mapping[str, str]
+    """What it has and no benchmark makes, with the reason."""
     headline: Headline

@@ -48,7 +48,7 @@ def page_of(paper: Paper, runs: Mapping[str, Mapping[str, Any]], results: Mappin
     for exhibit in paper.exhibits:
         parts += [f"## {exhibit.heading}\n", *_shown(paper, exhibit, results_for(exhibit, runs, results))]
     parts.append("## What was not reproduced\n")
-    parts.append(_table(("in the paper", "why"), [(missing.place, missing.why) for missing in paper.missing]))
+    parts.append(_table(("in the paper", "why"), list(paper.missing.items())))
     return "\n".join(parts)
 
 

@@ -6,11 +6,11 @@ from benchmarks.papers.exhibits import (
     Exhibit,
     Headline,
     MeasuredFigure,
-    NotReproduced,
     Paper,
     PaperBenchmark,
     Plot,
     Shown,
+    row_of,
 )
 
 _PLANNER, _CHANGES = "planner", "changes"
@@ -23,13 +23,9 @@ def _times(place: str, title: str, across: str, series: dict[str, str], points: 
     return Exhibit(
         place=place,
         title=title,
-        columns=tuple(ComparedColumn(title=name, form=",.1f") for name in series),
+        columns=tuple(ComparedColumn(name, ",.1f") for name in series),
         rows=tuple(
-            ComparedRow(
-                name=f"{many}",
-                paper=(None,) * len(series),
-                ours=tuple(MeasuredFigure(_PLANNER, "planning", key, f"{many}") for key in series.values()),
-            )
+            row_of(f"{many}", *(MeasuredFigure(_PLANNER, "planning", key, f"{many}") for key in series.values()))
             for many in points
         ),
         plot=Plot(kind="lines", up="ms", across=across, is_log=True),
@@ -39,9 +35,9 @@ def _times(place: str, title: str, across: str, series: dict[str, str], points: 
 _GROWTH = Exhibit(
     place="Figure 6",
     title="How planning grows: the power of the size",
-    columns=(ComparedColumn(title="", form=".1f"),),
+    columns=(ComparedColumn("", ".1f"),),
     rows=tuple(
-        ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_PLANNER, "planning", "growth", key),))
+        row_of(name, MeasuredFigure(_PLANNER, "planning", "growth", key), paper=(paper,))
         for name, key, paper in (
             ("steps in a row", "steps_ms", "exponential"),
             ("joins that want both alike", "joins_equal_ms", "exponential, faster than steps"),
@@ -52,31 +48,23 @@ _GROWTH = Exhibit(
 )
 
 
-def _overhead(name: str, title: str, dynamic: float, planned: float) -> ComparedRow:
-    return ComparedRow(
-        name=title,
-        paper=(dynamic, planned, None),
-        ours=(
-            None,
-            MeasuredFigure(_PLANNER, "scenarios", name, "ratio"),
-            MeasuredFigure(_PLANNER, "scenarios", name, "planning_ms"),
-        ),
-    )
-
-
 _OVERHEAD = Exhibit(
     place="Table 4",
     title="What a pipeline takes, in multiples of the static one",
     columns=(
-        ComparedColumn(title="with variation points"),
-        ComparedColumn(title="planned"),
-        ComparedColumn(title="ms to plan", form=".0f", is_drawn=False),
+        ComparedColumn("with variation points"),
+        ComparedColumn("planned"),
+        ComparedColumn("ms to plan", ".0f", is_drawn=False),
     ),
     rows=tuple(
-        _overhead(name, title, dynamic, planned)
-        for (name, title), (dynamic, planned) in zip(
-            _SCENARIOS.items(), ((1.13, 1.46), (1.11, 1.27), (1.10, 1.31)), strict=True
+        row_of(
+            title,
+            None,
+            MeasuredFigure(_PLANNER, "scenarios", name, "ratio"),
+            MeasuredFigure(_PLANNER, "scenarios", name, "planning_ms"),
+            paper=paper,
         )
+        for (name, title), paper in zip(_SCENARIOS.items(), ((1.13, 1.46), (1.11, 1.27), (1.10, 1.31)), strict=True)
     ),
     plot=Plot(kind="bars", up="times the static one"),
     note=(
@@ -89,12 +77,11 @@ _WAYS = {"planned again": "replanned_s", "query restarted": "query_s", "program 
 _RESTARTS = Exhibit(
     place="Figure 10",
     title="A data set in sections, with another plan before each but the first",
-    columns=tuple(ComparedColumn(title=f"{name}, s", form=",.0f") for name in _WAYS),
+    columns=tuple(ComparedColumn(f"{name}, s", ",.0f") for name in _WAYS),
     rows=tuple(
-        ComparedRow(
-            name=f"{sections}",
-            paper=(None,) * 3,
-            ours=tuple(MeasuredFigure(_CHANGES, "new_plans", "seconds", f"{sections}", key) for key in _WAYS.values()),
+        row_of(
+            f"{sections}",
+            *(MeasuredFigure(_CHANGES, "new_plans", "seconds", f"{sections}", key) for key in _WAYS.values()),
         )
         for sections in (1, 2, 4, 8, 20, 80)
     ),
@@ -107,13 +94,13 @@ _RESTARTS = Exhibit(
 
 
 def _less(name: str, paper: Shown, *path: str) -> ComparedRow:
-    return ComparedRow(name=name, paper=(paper,), ours=(MeasuredFigure(_CHANGES, "new_plans", *path),))
+    return row_of(name, MeasuredFigure(_CHANGES, "new_plans", *path), paper=(paper,))
 
 
 _LESS = Exhibit(
     place="Table 5",
     title="How much less time the most sections take if they are planned again",
-    columns=(ComparedColumn(title="", form=".0%"),),
+    columns=(ComparedColumn("", ".0%"),),
     rows=(
         _less("than with a restarted program", 0.9, "whole_less", "program_s"),
         _less("than with a restarted query", None, "whole_less", "query_s"),
@@ -125,13 +112,9 @@ _LESS = Exhibit(
 _REUSE = Exhibit(
     place="",
     title="Planning for reuse: tasks that run, of those when each is planned alone",
-    columns=(ComparedColumn(title="all tasks"), ComparedColumn(title="between sources and outputs")),
+    columns=(ComparedColumn("all tasks"), ComparedColumn("between sources and outputs")),
     rows=tuple(
-        ComparedRow(
-            name=name,
-            paper=(None, None),
-            ours=tuple(MeasuredFigure(_PLANNER, "reuse", key, figure) for figure in ("ratio", "between_ratio")),
-        )
+        row_of(name, *(MeasuredFigure(_PLANNER, "reuse", key, figure) for figure in ("ratio", "between_ratio")))
         for key, name in (("narrow", "places allow three of six modules"), ("open", "places allow any module"))
     ),
 )
@@ -170,15 +153,14 @@ PLANNED_PIPELINES = Paper(
         _LESS,
         _REUSE,
     ),
-    missing=(
-        NotReproduced(
-            place="Table 4 and figure 8: overhead in iterations on Spark, over 240 iterations",
-            why="measured without Spark; pipelines that are not canonically equal were not measured",
+    missing={
+        "Table 4 and figure 8: overhead in iterations on Spark, over 240 iterations": (
+            "measured without Spark; pipelines that are not canonically equal were not measured"
         ),
-        NotReproduced(place="Figure 10: the highway and the patients", why="only the house has a plain program"),
-        NotReproduced(place="Figure 10: a program restarted up to 80 times", why="estimated beyond four"),
-        NotReproduced(place="the library with variation points alone", why="Braid has no such way"),
-    ),
+        "Figure 10: the highway and the patients": "only the house has a plain program",
+        "Figure 10: a program restarted up to 80 times": "estimated beyond four",
+        "the library with variation points alone": "Braid has no such way",
+    },
     headline=Headline(
         text=(
             "A data set whose pipeline is planned again between its sections takes {0:.0%} less time than with a "

@@ -6,11 +6,11 @@ from benchmarks.papers.exhibits import (
     Exhibit,
     Headline,
     MeasuredFigure,
-    NotReproduced,
     Paper,
     PaperBenchmark,
     Plot,
     Shown,
+    row_of,
 )
 
 _PARTS = {
@@ -34,19 +34,17 @@ def _delays(place: str, title: str, other: str, rows: dict[tuple[str, str], tupl
         place=place,
         title=title,
         columns=(
-            ComparedColumn(title="by Fries, ms", form=",.0f"),
-            ComparedColumn(title=f"{names[other]}, ms", form=",.0f"),
-            ComparedColumn(title="times as soon", form=",.1f", is_drawn=False),
+            ComparedColumn("by Fries, ms", ",.0f"),
+            ComparedColumn(f"{names[other]}, ms", ",.0f"),
+            ComparedColumn("times as soon", ",.1f", is_drawn=False),
         ),
         rows=tuple(
-            ComparedRow(
-                name=f"{workflow}: {changed.replace(' ', ', ')}",
+            row_of(
+                f"{workflow}: {changed.replace(' ', ', ')}",
+                _delay(workflow, changed, "fries_ms"),
+                _delay(workflow, changed, f"{other}_ms"),
+                _delay(workflow, changed, f"{other}_ms", over="fries_ms"),
                 paper=(fries, slower, slower / fries),
-                ours=(
-                    _delay(workflow, changed, "fries_ms"),
-                    _delay(workflow, changed, f"{other}_ms"),
-                    _delay(workflow, changed, f"{other}_ms", over="fries_ms"),
-                ),
             )
             for (workflow, changed), (fries, slower) in rows.items()
         ),
@@ -99,63 +97,46 @@ _TABLE_6 = _delays(
 )
 
 
-def _figures(place: str, title: str, columns: dict[str, str], rows: tuple[ComparedRow, ...], note: str) -> Exhibit:
-    """An exhibit whose columns are given with their forms."""
-    return Exhibit(
-        place=place,
-        title=title,
-        columns=tuple(ComparedColumn(title=name, form=form) for name, form in columns.items()),
-        rows=rows,
-        note=note,
-    )
+def _surge(name: str, way: str, *paper: Shown) -> ComparedRow:
+    figures = ("worst_latency_s", "good_after_s", "lost")
+    return row_of(name, *(MeasuredFigure("consistency", "surge", way, figure) for figure in figures), paper=paper)
 
 
-def _surge(name: str, way: str, worst: Shown, good: Shown) -> ComparedRow:
-    return ComparedRow(
-        name=name,
-        paper=(worst, good, None),
-        ours=tuple(
-            MeasuredFigure("consistency", "surge", way, figure)
-            for figure in ("worst_latency_s", "good_after_s", "lost")
-        ),
-    )
-
-
-_SURGE = _figures(
-    "Figure 13",
-    "A surge of events that is too much for a task, until its model is changed for a cheaper one",
-    {"longest latency, s": ".1f", "good again after, s": ".1f", "events lost": ",.0f"},
-    (
+_SURGE = Exhibit(
+    place="Figure 13",
+    title="A surge of events that is too much for a task, until its model is changed for a cheaper one",
+    columns=(
+        ComparedColumn("longest latency, s", ".1f"),
+        ComparedColumn("good again after, s", ".1f"),
+        ComparedColumn("events lost", ",.0f"),
+    ),
+    rows=(
         _surge("nothing is done", "none", "about 70", "never"),
         _surge("by epochs", "epoch", "above 60", "about 15"),
         _surge("by Fries", "fries", None, "at once"),
-        _surge("by a restart", "restart", None, None),
+        _surge("by a restart", "restart"),
     ),
-    "Here a surge lasts as long as it is watched, and a dash behind a latency means that it never became good.",
+    note="Here a surge lasts as long as it is watched, and a dash behind a latency means that it never became good.",
 )
 
 
 def _mixed(name: str, way: str) -> ComparedRow:
     kinds = ("mixed", "outputs")
-    return ComparedRow(
-        name=name,
-        paper=(None, None),
-        ours=tuple(MeasuredFigure("consistency", "invalid_outputs", way, kind) for kind in kinds),
-    )
+    return row_of(name, *(MeasuredFigure("consistency", "invalid_outputs", way, kind) for kind in kinds))
 
 
-_INVALID = _figures(
-    "Figure 14",
-    "Invalid outputs",
-    {"invalid": ",.0f", "of all outputs": ",.0f"},
-    (
-        ComparedRow(name="nothing is done", paper=(302_000.0, None), ours=(None, None)),
-        ComparedRow(name="by epochs", paper=(176_000.0, None), ours=(None, None)),
-        ComparedRow(name="by Fries", paper=(67_000.0, None), ours=(None, None)),
+_INVALID = Exhibit(
+    place="Figure 14",
+    title="Invalid outputs",
+    columns=(ComparedColumn("invalid", ",.0f"), ComparedColumn("of all outputs", ",.0f")),
+    rows=(
+        row_of("nothing is done", None, None, paper=(302_000.0,)),
+        row_of("by epochs", None, None, paper=(176_000.0,)),
+        row_of("by Fries", None, None, paper=(67_000.0,)),
         _mixed("each job switches by itself", "naive"),
         _mixed("with markers, as the service does", "fries"),
     ),
-    (
+    note=(
         "The paper counts in 300 s what comes between a change of the data and that of the task; that is the delay "
         "times the rate. Here it is outputs of events that met one task before a change and another one after it."
     ),
@@ -163,18 +144,14 @@ _INVALID = _figures(
 
 
 def _behind(name: str, series: str, key: dict[str, float]) -> ComparedRow:
-    return ComparedRow(
-        name=name,
-        paper=(None, None),
-        ours=tuple(MeasuredFigure("points", series, key, figure) for figure in ("fries_ms", "epoch_ms")),
-    )
+    return row_of(name, *(MeasuredFigure("points", series, key, figure) for figure in ("fries_ms", "epoch_ms")))
 
 
 def _delays_by(place: str, title: str, rows: tuple[ComparedRow, ...], across: str) -> Exhibit:
     return Exhibit(
         place=place,
         title=title,
-        columns=(ComparedColumn(title="by Fries, ms", form=",.0f"), ComparedColumn(title="by epochs, ms", form=",.0f")),
+        columns=(ComparedColumn("by Fries, ms", ",.0f"), ComparedColumn("by epochs, ms", ",.0f")),
         rows=rows,
         plot=Plot(kind="lines", up="ms", across=across, is_log=True),
         note="The paper's text has no numbers: delays of epochs grow with both, those of Fries much slower.",
@@ -196,12 +173,11 @@ _BY_COST = _delays_by(
 _OWN = Exhibit(
     place="",
     title="One job: from the request to the first event of the new config",
-    columns=(ComparedColumn(title="median, ms", form=".0f"), ComparedColumn(title="99th percentile, ms", form=".0f")),
+    columns=(ComparedColumn("median, ms", ".0f"), ComparedColumn("99th percentile, ms", ".0f")),
     rows=tuple(
-        ComparedRow(
-            name=f"a pace of {pace} s",
-            paper=(None, None),
-            ours=tuple(MeasuredFigure("one job", "one_job_ms", pace, figure) for figure in ("p50", "p99")),
+        row_of(
+            f"a pace of {pace} s",
+            *(MeasuredFigure("one job", "one_job_ms", pace, figure) for figure in ("p50", "p99")),
         )
         for pace in ("1.0", "0.2")
     ),
@@ -222,21 +198,18 @@ RECONFIGURATIONS = Paper(
         for name, parts in _PARTS.items()
     ),
     exhibits=(_SURGE, _INVALID, _BY_RATE, _BY_COST, _TABLE_4, _TABLE_5, _TABLE_6, _OWN),
-    missing=(
-        NotReproduced(
-            place="Figure 12: choke points, the delay between each two operators",
-            why="delays of whole reconfigurations are measured alone",
+    missing={
+        "Figure 12: choke points, the delay between each two operators": (
+            "delays of whole reconfigurations are measured alone"
         ),
-        NotReproduced(
-            place="the three data sets, and inference by LSTM",
-            why="tasks are busy in place of models; the data sets have hundreds of millions of rows",
+        "the three data sets, and inference by LSTM": (
+            "tasks are busy in place of models; the data sets have hundreds of millions of rows"
         ),
-        NotReproduced(
-            place="Figure 17 and table 7: 1 to 40 workers for an operator",
-            why="two cores; a job's shards switch together, as one task",
+        "Figure 17 and table 7: 1 to 40 workers for an operator": (
+            "two cores; a job's shards switch together, as one task"
         ),
-        NotReproduced(place="the scheduler that stops and restarts", why="it is in figure 13 alone"),
-    ),
+        "the scheduler that stops and restarts": "it is in figure 13 alone",
+    },
     headline=Headline(
         text=(
             "Behind a backlog, a change of the first of four joins takes effect {0:.0f} times as soon as by epochs, in "

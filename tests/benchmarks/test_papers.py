@@ -89,7 +89,7 @@ def test_a_reading_follows_its_path() -> None:
 
 
 def exhibit(*rows: ComparedRow, plot: Plot | None = None) -> Exhibit:
-    columns = (ComparedColumn(title="events", form=",.0f"), ComparedColumn(title="part", form=".0%"))
+    columns = (ComparedColumn("events", ",.0f"), ComparedColumn("part", ".0%"))
     return Exhibit(place="Table 1", title="Speed", columns=columns, rows=rows, plot=plot)
 
 
@@ -101,7 +101,7 @@ def paper_with(shown: Exhibit, *benchmarks: PaperBenchmark) -> Paper:
         about="It compares.",
         benchmarks=benchmarks,
         exhibits=(shown,),
-        missing=(),
+        missing={},
         headline=Headline(
             text="{0:.0%} of it.", readings=(MeasuredFigure("speed", "rows", 0, "ours"),), exhibit=shown.heading
         ),
