@@ -1,4 +1,4 @@
-/** Shared parts of the report pages: savings, bills, operations. */
+/** Shared parts of the pages that list what was asked for: savings, bills, operations, audit, modules. */
 
 import { api, Problem, Unreachable } from "./api.js";
 import { element, problem } from "./dom.js";
@@ -33,6 +33,39 @@ export function ownBounds(chosen, from, to, fields) {
 export function remember(path, words) {
   const given = Object.entries(words).filter(([, word]) => word);
   history.replaceState(null, "", given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path);
+}
+
+const PART = 50;
+
+/**
+ * A list that is read in parts: `read()` begins anew, and the button `more`, which is called `word`, reads the next part.
+ *
+ * `query()` are the filters to begin with, and `show(rows, filters)` shows all rows so far. Of several reads only the
+ * latest is shown.
+ */
+export function listInParts(path, { word, query, show, main, signal }) {
+  const more = element("button", { class: "button", type: "button", hidden: true, on: { click: () => readFrom(after) } }, word);
+  let rows = [];
+  let after = null;
+  let asked = {};
+  let turn = 0;
+
+  function readFrom(start) {
+    return guarded(async function readPart() {
+      turn += 1;
+      const mine = turn;
+      const filters = start ? asked : query();
+      const page = await api.get(path, { query: { ...filters, limit: PART, after: start }, signal });
+      if (mine === turn) {
+        rows = start ? [...rows, ...page.items] : page.items;
+        [asked, after] = [filters, page.next];
+        more.hidden = after === null;
+        show(rows, filters);
+      }
+    }, main, signal);
+  }
+
+  return { more, read: () => readFrom(null) };
 }
 
 const turns = new WeakMap();

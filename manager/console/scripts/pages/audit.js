@@ -1,13 +1,11 @@
 /** Audit: who did what, from where, and what was refused, newest first, with filters and the command that exports it. */
 
-import { api } from "../api.js";
 import { badge, element, field, named, replace, table } from "../dom.js";
 import { copyable } from "../forms.js";
 import { count, time } from "../format.js";
 import { refresh } from "../refresh.js";
-import { guarded, remember } from "../reports.js";
+import { listInParts, remember } from "../reports.js";
 
-const PART = 50;
 const MINUTE = 60000;
 const OUTCOMES = { done: "good", refused: "bad" };
 
@@ -19,46 +17,37 @@ export async function show(main, { parameters, session, signal, say }) {
   const [since, until] = ["since", "until"].map((name) =>
     element("input", { type: "datetime-local", value: localTime(parameters[name]) }));
   const [list, exporting] = [element("div", {}), element("div", {})];
-  const older = element("button", { class: "button", type: "button", hidden: true, on: { click: () => read(after) } }, "Show older");
-  let shown = [];
-  let after = null;
-  let turn = 0;
 
   function asked() {
     return { by: by.value.trim(), since: universalTime(since.value), until: universalTime(until.value) };
   }
 
-  function read(from) {
-    return guarded(async function readPart() {
-      turn += 1;
-      const mine = turn;
-      const filters = asked();
-      const page = await api.get("/v1/audit", { query: { ...filters, limit: PART, after: from }, signal });
-      if (mine === turn) {
-        shown = from ? [...shown, ...page.items] : page.items;
-        after = page.next;
-        refresh(list, audited(shown, filters, session.kind === "operator"));
-        refresh(exporting, copyable("Command that exports this", command(filters)));
-        older.hidden = after === null;
-        say(`${count(shown.length)} entries are shown.`);
-      }
-    }, main, signal);
-  }
+  const { more, read } = listInParts("/v1/audit", {
+    word: "Show older",
+    query: asked,
+    show(entries, filters) {
+      refresh(list, audited(entries, filters, session.kind === "operator"));
+      refresh(exporting, copyable("Command that exports this", command(filters)));
+      say(`${count(entries.length)} entries are shown.`);
+    },
+    main,
+    signal,
+  });
 
   function filter(event) {
     event.preventDefault();
     remember("#/audit", asked());
-    return read(null);
+    return read();
   }
 
   replace(main, element("h1", {}, title),
     element("form", { class: "toolbar", role: "search", on: { submit: filter } },
       field("By: the id of an API key, or a person\u2019s subject", by), field("From", since), field("Until", until),
       element("button", { class: "button first", type: "submit" }, "Show")),
-    list, older,
+    list, more,
     element("h2", {}, "Export"),
     element("p", {}, "The command prints all of these entries as JSON lines."), exporting);
-  await read(null);
+  await read();
 }
 
 /** The address of the page with only what one caller did; the rest of the filters stays. */

@@ -1,12 +1,10 @@
 /** The list of published modules, with filters. */
 
-import { api } from "../api.js";
 import { badge, element, field, named, replace, table } from "../dom.js";
 import { counted, time } from "../format.js";
 import { refresh } from "../refresh.js";
-import { guarded, remember } from "../reports.js";
+import { listInParts, remember } from "../reports.js";
 
-const PART = 50;
 const FILTERS = ["name", "shape", "tag", "deprecated"];
 /** The shapes of modules in REST. */
 export const SHAPES = ["one-to-one", "one-to-pair", "pair-to-pair", "pair-to-one", "filter", "join"];
@@ -17,35 +15,26 @@ export const title = "Modules";
 export async function show(main, { parameters, signal, say }) {
   const asked = Object.fromEntries(FILTERS.map((name) => [name, parameters[name] ?? ""]));
   const list = element("div", {});
-  const more = element("button", { class: "button", type: "button", hidden: true, on: { click: () => read(after) } }, "Show more");
-  let shown = [];
-  let after = null;
-  let turn = 0;
-
-  function read(from) {
-    return guarded(async function readPart() {
-      turn += 1;
-      const mine = turn;
-      const page = await api.get("/v1/modules", { query: { ...asked, limit: PART, after: from }, signal });
-      if (mine === turn) {
-        shown = from ? [...shown, ...page.items] : page.items;
-        after = page.next;
-        refresh(list, listed(shown, Object.values(asked).some(Boolean)));
-        more.hidden = after === null;
-        say(`${counted(shown.length, "version")} shown.`);
-      }
-    }, main, signal);
-  }
+  const { more, read } = listInParts("/v1/modules", {
+    word: "Show more",
+    query: () => asked,
+    show(modules) {
+      refresh(list, listed(modules, Object.values(asked).some(Boolean)));
+      say(`${counted(modules.length, "version")} shown.`);
+    },
+    main,
+    signal,
+  });
 
   function filter(event) {
     event.preventDefault();
     Object.assign(asked, Object.fromEntries(new FormData(event.currentTarget)));
     remember("#/modules", asked);
-    return read(null);
+    return read();
   }
 
   replace(main, element("h1", {}, title), filters(asked, filter), list, more);
-  await read(null);
+  await read();
 }
 
 /** The address of a version's page. */
