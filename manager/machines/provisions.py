@@ -1,7 +1,7 @@
-"""Provisions: what is known of machines and all that runs, as the outlook of which machines and alternates are decided.
+"""Provisions: which machine is ordered or stopped by a plan of all machines and alternates, or by the load alone.
 
-What is measured is the need of all jobs; its history says how the need will grow. Machines that the service did not
-start stay as they are, and cost nothing here.
+The plan is made from an outlook. What is measured is the need of all jobs; its history says how the need will grow.
+Machines that the service did not start stay as they are, and cost nothing here.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from provisioning.deployment import Deployment, Outlook
 from provisioning.figures import HOUR, MachineClass, Rental
 from provisioning.provision import Provision, provision
 from ring.fleet import MachineSeen
-from ring.scale import FleetUse, ScaleAct, fits_without, too_few
+from ring.scale import FleetUse, ScaleAct, ScaleState, fits_without, scaled, too_few
 
 INTERVAL = 300.0
 """Seconds of an interval of a plan."""
@@ -118,14 +118,40 @@ def _as_seen(rental: Rental, machine: MachineSeen | None, kind: SuppliedClass | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """A machine to order, or to drain and stop; made by `Provisioner`."""
+    """A machine to order, or to drain and stop; made by `Provisioner`, `LoadRule` and the scaler."""
 
     act: ScaleAct
     machine: str = ""
-    """The one to stop."""
+    """The one to stop, or a name for the one to order if there is one already."""
     machine_class: str = ""
     """The class to order of."""
     why: str
+
+
+class LoadRule:
+    """Decides by the load alone, and remembers since when a machine is short or to spare."""
+
+    def __init__(self) -> None:
+        self._state = ScaleState()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is wanted."""
+        return self._state.short_since is self._state.spare_since is None
+
+    def forget(self) -> None:
+        """Start anew: another manager has led meanwhile."""
+        self._state = ScaleState()
+
+    def due(self, fleet: CommittedFleet, use: FleetUse, needed: float, wall: float) -> FleetChange | None:  # noqa: ARG002 - as of `Provisioner`
+        """The change that the load has called for long enough."""
+        self._state, scale = scaled(self._state, use)
+        if scale is None:
+            return None
+        kind = cheapest(fleet.classes, fleet.rentals.values()) if scale.act is ScaleAct.ADD else None
+        return FleetChange(
+            act=scale.act, machine=scale.machine, machine_class="" if kind is None else kind.name, why=scale.why
+        )
 
 
 class Provisioner:
@@ -143,6 +169,11 @@ class Provisioner:
         """Since when each change has been wanted without a break."""
         self._missed: dict[str, float] = {}
         """When a machine of a class was given up."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is wanted."""
+        return not self._wanted
 
     def forget(self) -> None:
         """Start anew: another manager has led meanwhile, or there are no classes."""

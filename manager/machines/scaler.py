@@ -16,8 +16,8 @@ from dags.problems import listed
 from manager.kernel.draft import SERVICE
 from manager.machines.admission import MachineWatch
 from manager.machines.carriages import CommittedCarriages, CommittedFleet
-from manager.machines.provisions import INTERVAL, Provisioner
-from manager.machines.rentals import SuppliedClass, cheapest, rented
+from manager.machines.provisions import INTERVAL, FleetChange, LoadRule, Provisioner
+from manager.machines.rentals import cheapest, rented
 from manager.machines.supplies import Supplies, SupplyFailed
 from manager.machines.use_cases import Machines
 from manager.observations.figures import figures_of, host_loads, needed_cores
@@ -29,7 +29,7 @@ from manager.use_case import Tools
 from merge import Image
 from provisioning.figures import MachineClass
 from ring.fleet import SETTLED_AFTER
-from ring.scale import FleetUse, HostScale, ScaleAct, ScaleState, free_name, scaled
+from ring.scale import FleetUse, ScaleAct, free_name
 
 FALLEN_BEHIND = 10.0
 """Seconds that events may wait for a job, besides its pace, before it has fallen behind."""
@@ -111,9 +111,11 @@ class Scaler:
         """The rentals that are late, and were said to be."""
         self._machines = Machines(tools)
         self._watch = MachineWatch()
-        self._state = ScaleState()
-        self._is_reactive = algorithm is ProvisionAlgorithm.REACTIVE
-        self._provisioner = Provisioner(tools, algorithm, autoscale=autoscale, settled_after=settled_after)
+        self._rule = (
+            LoadRule()
+            if algorithm is ProvisionAlgorithm.REACTIVE
+            else Provisioner(tools, algorithm, autoscale=autoscale, settled_after=settled_after)
+        )
         self._previewed: tuple[ScaleAct, str] | None = None
         """The last decision that was only previewed, as long as it stays the same."""
         self._retry_at: dict[str, float] = {}
@@ -123,8 +125,7 @@ class Scaler:
         """Decide, commit, and do what is due."""
         sight = self._sight()
         if not sight.complete or not self._tools.committer.leads:
-            self._state = ScaleState()
-            self._provisioner.forget()
+            self._rule.forget()
             return
         now, fleet = self._clock(), self._tools.carriages.fleet()
         machines = self._tools.admission.admitted(sight.machines, fleet)
@@ -185,54 +186,41 @@ class Scaler:
         )
 
     def _decide(self, fleet: CommittedFleet, use: FleetUse, need: float) -> None:
-        kind, change = self._reacted(fleet, use) if self._is_reactive else self._provided(fleet, use, need)
-        if (lacking := _lacking(fleet)) is not None:
-            why = f"there are always {lacking.least} machines of class {lacking.name}, or more"
-            kind, change = lacking, HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
-        elif needed := self._needed(fleet):
-            kind, tags = needed
-            why = f"a dataflow needs {listed(sorted(tags)) if tags else 'a host'}, and there is none with it"
-            change = HostScale(act=ScaleAct.ADD, machine=free_name(use), why=why)
+        due = self._rule.due(fleet, use, need, self._wall())
+        change = self._demanded(fleet) or due
         if change is None:
-            if not self._is_reactive or self._state.short_since is self._state.spare_since is None:
+            if self._rule.is_idle:
                 self._previewed = None
             return
+        machine, kind = change.machine or free_name(use), fleet.classes.get(change.machine_class)
+        why = change.why if kind is None else f"{change.why}; class {kind.name}, at {kind.price:g} an hour"
         if self._autoscale is Autoscale.PREVIEW:
             # Nothing changes by that, so the same is decided again after each rest.
-            if self._previewed != (change.act, change.machine):
-                self._tools.carriages.note(_PREVIEWED[change.act], change.machine, _why(change, kind))
-                log.info("would %s machine %s: %s", change.act, change.machine, change.why)
-            self._previewed = change.act, change.machine
+            if self._previewed != (change.act, machine):
+                self._tools.carriages.note(_PREVIEWED[change.act], machine, why)
+                log.info("would %s machine %s: %s", change.act, machine, change.why)
+            self._previewed = change.act, machine
         elif change.act is ScaleAct.REMOVE:
-            self._tools.carriages.take_back(change.machine, change.why)
-            log.info("machine %s is removed: %s", change.machine, change.why)
+            self._tools.carriages.take_back(machine, why)
+            log.info("machine %s is removed: %s", machine, change.why)
         elif kind is not None:
-            self._tools.carriages.add(change.machine, kind, _why(change, kind))
-            log.info("machine %s of class %s is added: %s", change.machine, kind.name, change.why)
+            self._tools.carriages.add(machine, kind, why)
+            log.info("machine %s of class %s is added: %s", machine, kind.name, change.why)
 
-    def _needed(self, fleet: CommittedFleet) -> tuple[SuppliedClass, frozenset[str]] | None:
-        """A class that a submission needs a machine of, and the tags; the others are asked for again."""
+    def _demanded(self, fleet: CommittedFleet) -> FleetChange | None:
+        """A machine that there has to be whatever the load: of a class with too few, or that a submission needs."""
         there = rented(fleet.rentals.values())
+        for name, kind in sorted(fleet.classes.items()):
+            if there[name] < kind.least:
+                why = f"there are always {kind.least} machines of class {name}, or more"
+                return FleetChange(act=ScaleAct.ADD, machine_class=name, why=why)
+        # Only one machine is added at a look; the others are asked for again.
         for name, tags in self._needs.take().items():
-            kind = fleet.classes.get(name)
-            if kind is not None and (kind.most is None or there[name] < kind.most):
-                return kind, tags
+            needed = fleet.classes.get(name)
+            if needed is not None and (needed.most is None or there[name] < needed.most):
+                why = f"a dataflow needs {listed(sorted(tags)) if tags else 'a host'}, and there is none with it"
+                return FleetChange(act=ScaleAct.ADD, machine_class=name, why=why)
         return None
-
-    def _reacted(self, fleet: CommittedFleet, use: FleetUse) -> tuple[SuppliedClass | None, HostScale | None]:
-        """What to do by the load alone."""
-        self._state, change = scaled(self._state, use)
-        return cheapest(fleet.classes, fleet.rentals.values()), change
-
-    def _provided(
-        self, fleet: CommittedFleet, use: FleetUse, needed: float
-    ) -> tuple[SuppliedClass | None, HostScale | None]:
-        """What to do by the plan of all machines and alternates."""
-        change = self._provisioner.due(fleet, use, needed, self._wall())
-        if change is None:
-            return None, None
-        machine = change.machine or free_name(use)
-        return fleet.classes.get(change.machine_class), HostScale(act=change.act, machine=machine, why=change.why)
 
     def _see_to(self, name: str, fleet: CommittedFleet, machines: Mapping[str, MachineStatus], now: float) -> None:
         kind = fleet.classes.get(fleet.rentals[name].machine_class.name)
@@ -261,19 +249,6 @@ class Scaler:
 
 def _jobs(sight: Sight) -> list[JobSeen]:
     return [job_sight.seen for job_sight in sight.jobs.values() if job_sight.seen is not None]
-
-
-def _lacking(fleet: CommittedFleet) -> SuppliedClass | None:
-    """A class of which there are fewer machines than there always are; None if there is none."""
-    there = rented(fleet.rentals.values())
-    return next((kind for name, kind in sorted(fleet.classes.items()) if there[name] < kind.least), None)
-
-
-def _why(change: HostScale, kind: SuppliedClass | None) -> str:
-    """The reason of a change with what it costs."""
-    if change.act is ScaleAct.REMOVE or kind is None:
-        return change.why
-    return f"{change.why}; class {kind.name}, at {kind.price:g} an hour"
 
 
 _PREVIEWED = {ScaleAct.ADD: OperationKind.WOULD_ADD_MACHINE, ScaleAct.REMOVE: OperationKind.WOULD_REMOVE_MACHINE}
