@@ -6,13 +6,14 @@ Each change has its reason, with what it costs. What is decided is the algorithm
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from provisioning.algorithms.shared_cores import highest_rates, look_ahead, need_of, power_of, reactive
+from provisioning.algorithms.shared_cores import look_ahead, reactive
 from provisioning.deployment import Adaptation, Outlook, unchanged
+from provisioning.expectations import highest_rates, need_of, power_of
 from provisioning.figures import Active, MachineClass, Rental
-from provisioning.horizon.rented_whole import planned
+from provisioning.horizon import adapted_shared
 
 ADAPTATIONS: Mapping[str, Adaptation] = {
-    "horizon": planned,
+    "horizon": adapted_shared,
     "look-ahead": look_ahead,
     "reactive": reactive,
     "static": unchanged,

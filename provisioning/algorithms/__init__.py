@@ -2,4 +2,5 @@
 
 Deployments are made by `brute_force.deployed`, `genetic.deployed` and `greedy.deployed`; what runs is adapted by
 `reaction.adapted`, by the averages in `reaction.BASELINES` and by `look_ahead.adapted`, each from an outlook.
+Where all tasks share all cores, `shared_cores` has two to compare with.
 """

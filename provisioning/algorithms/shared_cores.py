@@ -6,51 +6,27 @@ PLAStiCC with machines in place of cores: it plans from one cross-over to the ne
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from provisioning.deployment import Deployment, Outlook, Rates
-from provisioning.figures import Active, MachineClass, Rental, needs
+from provisioning.deployment import Deployment, Outlook
+from provisioning.expectations import (
+    coming_power,
+    deployment_after,
+    highest_rates,
+    need_of,
+    orderable,
+    power_of,
+    seen_performance,
+    without_given_up,
+)
+from provisioning.figures import Active, MachineClass
 from provisioning.horizon.mixes import Mix, mixes
-from provisioning.horizon.rental_plan import coming_power, orderable, seen_performance
 
 _CROWDED = 0.7
 """The part of all power from which on more is needed."""
 _SPARE = 0.4
 """The part of the power that is left which may be taken when one machine goes."""
 _MOST_PLANNED = 400
-
-
-def need_of(outlook: Outlook, active: Active, rates: Rates) -> float:
-    """The reference cores that all tasks take if all events are served."""
-    return sum(needs(outlook.dataflow, active, rates))
-
-
-def power_of(outlook: Outlook, rentals: Iterable[Rental], steps: int = 1) -> list[float]:
-    """The power of machines at the coming intervals."""
-    rows = [coming_power(outlook, rental, steps) for rental in rentals]
-    return [sum(row[step] for row in rows) for step in range(steps)]
-
-
-def highest_rates(outlook: Outlook) -> Rates:
-    """The highest rate that is predicted for each task."""
-    return {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}
-
-
-def without_given_up(outlook: Outlook) -> Outlook:
-    """An outlook without the machines that are waited for no longer."""
-    rentals = tuple(one for one in outlook.deployment.rentals if not one.is_given_up(outlook.now))
-    return replace(outlook, deployment=replace(outlook.deployment, rentals=rentals))
-
-
-def rented_anew(outlook: Outlook, active: Active, kept: Iterable[Rental], starts: Sequence[MachineClass]) -> Deployment:
-    """What runs once some machines are kept and others are ordered."""
-    first = max([outlook.deployment.rented, *(one.number + 1 for one in outlook.deployment.rentals)])
-    ordered = (
-        Rental(number=first + at, machine_class=machine_class, since=outlook.now)
-        for at, machine_class in enumerate(starts)
-    )
-    return Deployment(active=active, rentals=(*kept, *ordered), rented=first + len(starts))
 
 
 def reactive(outlook: Outlook) -> Deployment:
@@ -68,10 +44,10 @@ def reactive(outlook: Outlook) -> Deployment:
     load = min(there, need_of(outlook, active, rates))
     offer = _offer(outlook)
     if load >= _CROWDED * there and len(ready) == len(rentals) and offer:
-        return rented_anew(outlook, active, rentals, [offer])
+        return deployment_after(outlook, active, rentals, [offer])
     removable = (one for one in sorted(ready, key=lambda one: -one.since) if one.number not in outlook.lasting)
     spare = next((one for one in removable if load <= _SPARE * (there - power[one.number])), None)
-    return rented_anew(outlook, active, [one for one in rentals if one is not spare], [])
+    return deployment_after(outlook, active, [one for one in rentals if one is not spare], [])
 
 
 def _fitting(outlook: Outlook, power: float) -> Active:
@@ -151,7 +127,7 @@ class _SlidingPlan:
         power = offer.power * seen_performance(outlook).get(offer.name, 1.0)
         for step in range(max(over, lead), self.last + 1):
             self.power[step] += power
-        # What is needed later is planned anew at the next interval.
+        # What is needed later is planned again at the next interval.
         if over <= lead:
             self.starts.append(offer)
         return max(over, lead) <= self.last
@@ -201,4 +177,4 @@ def look_ahead(outlook: Outlook) -> Deployment:
                 break
             over += 1
     kept = [one for one in outlook.deployment.rentals if one.number not in plan.stopped]
-    return rented_anew(outlook, plan.mixes[0].active, kept, plan.starts)
+    return deployment_after(outlook, plan.mixes[0].active, kept, plan.starts)

@@ -5,21 +5,22 @@ go or kept for another. Hours that reach beyond the horizon count in part, as if
 is served at some level by some mix. The levels must be enough on average, and none below the goal less its tolerance.
 
 Where a core works for one task alone, the program is continuous, so that it takes milliseconds for any number of
-machines; what is due now is rounded to machines by who carries it out, and the rest is planned anew at the next
+machines; what is due now is rounded to machines by who carries it out, and the rest is planned again at the next
 interval. Where all tasks share all cores, the machines that come or go now are whole ones, and a switch has its cost.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ortools.linear_solver.python import model_builder
 
 from provisioning.deployment import Outlook
-from provisioning.figures import HOUR, Active, MachineClass, Rental, needs
+from provisioning.expectations import cheapest_power, coming_power, expected_performance, orderable, seen_performance
+from provisioning.figures import HOUR, Active, MachineClass, needs
 from provisioning.horizon.mixes import SWITCH_COST, Mix, changed_share
 
-MOST_ORDERED = 100
+_MOST_ORDERED = 100
 """The most machines of a class that are ordered at once where tasks share cores."""
 _SHORT = 20.0
 """How much dearer power that lacks is than power that is rented."""
@@ -145,7 +146,7 @@ class RentalProgram:
         started = [self._model.new_num_var(0, float("inf"), "") for _ in range(self._steps)]
         if self.outlook.shared:
             for begun in started[:_WHOLE_STEPS]:
-                self._model.add(begun == machine_class.power * self._model.new_int_var(0, MOST_ORDERED, ""))
+                self._model.add(begun == machine_class.power * self._model.new_int_var(0, _MOST_ORDERED, ""))
             for step, counts in enumerate(self._counts[machine_class.name]):
                 there = started[max(0, step + 1 - self._hour) : step + 1]
                 counts.append(model_builder.LinearExpr.sum(there) * (1.0 / machine_class.power))
@@ -293,64 +294,6 @@ class RentalProgram:
             return 0.0
         worked = (age + 1) * self.outlook.interval - machine_class.start_seconds
         return max(0.0, min(1.0, worked / self.outlook.interval))
-
-
-def cheapest_power(classes: Sequence[MachineClass]) -> tuple[MachineClass, ...]:
-    """For each set of tags the class with the lowest price for its power; of equals the smallest."""
-    best: dict[frozenset[str], MachineClass] = {}
-    for one in sorted(
-        classes, key=lambda machine_class: (round(machine_class.price / machine_class.power, 9), machine_class.power)
-    ):
-        best.setdefault(one.tags, one)
-    return tuple(best.values())
-
-
-def coming_power(outlook: Outlook, rental: Rental, steps: int) -> tuple[float, ...]:
-    """The power of a machine at the coming intervals; the last prediction holds for those beyond."""
-    rated = rental.machine_class.speed
-    speeds = [coming.get(rental.number, rated) for coming in outlook.coming_speeds]
-    powers = []
-    for step in range(steps):
-        late = rental.expected_at(outlook.now) - outlook.now - step * outlook.interval
-        working = max(0.0, min(1.0, 1.0 - late / outlook.interval))
-        powers.append(speeds[min(step, len(speeds) - 1)] * rental.machine_class.cores * working)
-    return tuple(powers)
-
-
-def expected_performance(outlook: Outlook) -> float:
-    """What part of its rated speed a new machine may be expected to do: what those that run do on average."""
-    seen = [
-        outlook.speeds[rental.number] / rental.machine_class.speed
-        for rental in outlook.deployment.rentals
-        if rental.number in outlook.speeds
-    ]
-    return max(0.5, min(1.0, sum(seen) / len(seen))) if seen else 1.0
-
-
-def seen_performance(outlook: Outlook) -> Mapping[str, float]:
-    """What part of their rated speed the machines of a class do, by its name."""
-    seen: defaultdict[str, list[float]] = defaultdict(list)
-    for rental in outlook.deployment.rentals:
-        if rental.ready is not None and rental.number in outlook.speeds:
-            seen[rental.machine_class.name].append(outlook.speeds[rental.number] / rental.machine_class.speed)
-    return {name: sum(parts) / len(parts) for name, parts in seen.items()}
-
-
-def orderable(outlook: Outlook) -> tuple[MachineClass, ...]:
-    """The classes to order from: those whose machines come, or all of their tags if none of these does.
-
-    A class of which there are too few is one of them in any case.
-    """
-    counts = Counter(one.machine_class.name for one in outlook.deployment.rentals)
-    late = {one.machine_class.name for one in outlook.deployment.rentals if one.is_late(outlook.now)}
-    avoided = late | outlook.avoided
-    return tuple(
-        one
-        for one in outlook.classes
-        if one.name not in avoided
-        or counts[one.name] < one.least
-        or all(other.name in avoided for other in outlook.classes if other.tags == one.tags)
-    )
 
 
 def _grouped(outlook: Outlook, steps: int) -> Iterator[_Group]:

@@ -8,10 +8,19 @@ from dataclasses import replace
 
 from provisioning.algorithms import greedy
 from provisioning.deployment import Deployment, DeploymentDraft, Outlook, Rates
+from provisioning.expectations import (
+    coming_power,
+    deployment_after,
+    highest_rates,
+    need_of,
+    power_of,
+    seen_performance,
+    without_given_up,
+)
 from provisioning.figures import Active, DataflowFigures, MachineClass, ProfitGoal, needs, refuse, wrong_rates
-from provisioning.horizon.mixes import mixes
+from provisioning.horizon.mixes import SWITCH_COST, changed_share, mixes
 from provisioning.horizon.packing import CoreMenu, estimated_price, menus, packed, settled
-from provisioning.horizon.rental_plan import RentalPlan, RentalProgram, coming_power
+from provisioning.horizon.rental_plan import RentalPlan, RentalProgram
 
 _ROUNDING = 1e-9
 MOST_MOVES = 20_000
@@ -122,7 +131,7 @@ def _fit(speed: float, missing: float) -> tuple[bool, float]:
     return (not suffices, speed if suffices else -speed)
 
 
-PLANNED_STEPS = 12
+_PLANNED_STEPS = 12
 """The intervals that are planned; the last prediction holds for those beyond it."""
 MOST_STARTS = 2000
 _LEAST_PACKED, _MOST_PACKED, _MOST_WORK = 3, 32, 20_000
@@ -177,7 +186,7 @@ def adapted(outlook: Outlook) -> Deployment:
     """
     highest = {name: max(rates[name] for rates in outlook.coming_rates) for name in outlook.coming_rates[0]}
     choice = mixes(outlook.dataflow, highest, outlook.deployment.active)
-    program = RentalProgram(outlook, choice, PLANNED_STEPS)
+    program = RentalProgram(outlook, choice, _PLANNED_STEPS)
     plan = program.solved()
     # What the last part of a core would add is not worth a machine, as long as the mean is what it should be.
     ahead = outlook.mean_omega > outlook.goal.omega
@@ -285,3 +294,41 @@ def _start_more(draft: DeploymentDraft, program: RentalProgram, plan: RentalPlan
     small = min(fitting, key=lambda one: (one.price, -one.power))
     cheap = [one for one in fitting if one.price / one.power <= small.price / small.power + _ROUNDING]
     _start_power(draft, program, plan, cheap, max(lacks, small.power))
+
+
+def adapted_shared(outlook: Outlook) -> Deployment:
+    """What runs where all tasks share all cores, with what is due now by the plan over all predicted intervals.
+
+    With the machines of the plan, the best mix runs that reaches the level of the next interval, none better than was
+    planned for it.
+    """
+    outlook = without_given_up(outlook)
+    choice = mixes(outlook.dataflow, highest_rates(outlook), outlook.deployment.active)
+    program = RentalProgram(outlook, choice, _PLANNED_STEPS)
+    plan = program.solved()
+    starts = [one for one, power in plan.starts for _ in range(round(power / one.power))]
+    kept = [one for one in outlook.deployment.rentals if one.number in plan.kept]
+    seen = seen_performance(outlook)
+    power = power_of(outlook, kept)[0] + sum(
+        one.power * seen.get(one.name, program.performance) * max(0.0, 1.0 - one.start_seconds / outlook.interval)
+        for one in starts
+    )
+    # As long as the mean is what it should be, an interval may be as low as the tolerance has it.
+    level = program.lowest if outlook.mean_omega > outlook.goal.omega else plan.level
+    return deployment_after(outlook, _best_reaching(outlook, plan, power, min(level, plan.level)), kept, starts)
+
+
+def _best_reaching(outlook: Outlook, plan: RentalPlan, power: float, level: float) -> Active:
+    dataflow, running = outlook.dataflow, outlook.deployment.active
+    reaching = [
+        active
+        for active in {running: None, **dict.fromkeys(plan.promising)}
+        if need_of(outlook, active, outlook.coming_rates[0]) * level <= power + _ROUNDING
+    ]
+
+    def merit(active: Active) -> tuple[float, float]:
+        switch = SWITCH_COST * changed_share(dataflow, running, active)
+        return dataflow.gamma(active) - switch, -need_of(outlook, active, outlook.coming_rates[0])
+
+    cheapest = min(plan.promising, key=lambda active: need_of(outlook, active, outlook.coming_rates[0]))
+    return max(reaching, key=merit, default=cheapest)
