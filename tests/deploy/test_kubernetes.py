@@ -95,9 +95,14 @@ def unknown_fields(read: Any) -> Iterator[str]:
             yield from unknown_fields(getattr(read, name)())
 
 
-def machine_pod(folder: Path, *words: str) -> str:
-    """What the command of a class says to kubectl, which knows the manifests, and writes what it is called with."""
-    (hosts,) = (each for each in OBJECTS if each["kind"] == "StatefulSet")
+def host_set(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """The hosts among the objects of a service."""
+    (hosts,) = (each for each in objects if each["kind"] == "StatefulSet")
+    return hosts
+
+
+def machine_pod(folder: Path, hosts: dict[str, Any], *words: str) -> str:
+    """What the command of a class says to kubectl, which knows some hosts, and writes what it is called with."""
     (folder / "hosts.json").write_text(json.dumps(hosts))
     kubectl = folder / "kubectl"
     kubectl.write_text(
@@ -113,24 +118,33 @@ def machine_pod(folder: Path, *words: str) -> str:
 
 def test_a_machine_of_a_class_is_a_pod_like_those_of_hosts(tmp_path: Path) -> None:
     """Under its own name, by which executors find it; it goes by that name too."""
-    machine_pod(tmp_path, "add", "added-1", "large", "jobs need more cores")
+    hosts = host_set(OBJECTS)
+    machine_pod(tmp_path, hosts, "add", "added-1", "large", "jobs need more cores")
     pod = json.loads((tmp_path / "pod.json").read_text())
     template = PODS["host"]
     assert ("v1", "Pod", "added-1") == (pod["apiVersion"], pod["kind"], pod["metadata"]["name"])
     assert template["spec"] | {"hostname": "added-1", "subdomain": "hosts"} == pod["spec"]
     assert template["metadata"]["labels"] | {"app.kubernetes.io/instance": "large"} == pod["metadata"]["labels"]
-    called = machine_pod(tmp_path, "remove", "added-1", "large", "jobs need fewer cores")
+    called = machine_pod(tmp_path, hosts, "remove", "added-1", "large", "jobs need fewer cores")
     assert "delete pod added-1 --ignore-not-found --wait=false" == called.splitlines()[-1]
 
 
 @pytest.mark.full
 @pytest.mark.spark
 def test_every_field_of_a_machine_is_one_that_kubernetes_knows(java: Any, tmp_path: Path) -> None:
-    """As above."""
-    machine_pod(tmp_path, "add", "added-1", "large", "jobs need more cores")
-    read = java.jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal((tmp_path / "pod.json").read_text())
-    assert read.getClass().getName().endswith(".Pod")
-    assert [] == list(unknown_fields(read))
+    """With a disk of its own where the hosts have one, so that every mount has its volume."""
+    needs.helm()
+    serialization = java.jvm.io.fabric8.kubernetes.client.utils.Serialization
+    for hosts, disks in ((host_set(OBJECTS), 0), (host_set(objects(rendered(ALL_VALUES))), 1)):
+        machine_pod(tmp_path, hosts, "add", "added-1", "large", "jobs need more cores")
+        text = (tmp_path / "pod.json").read_text()
+        spec = json.loads(text)["spec"]
+        volumes = {each["name"] for each in spec["volumes"]}
+        assert volumes == {each["name"] for each in spec["containers"][0]["volumeMounts"]}
+        assert disks == sum("ephemeral" in each for each in spec["volumes"])
+        read = serialization.unmarshal(text)
+        assert read.getClass().getName().endswith(".Pod")
+        assert [] == list(unknown_fields(read))
 
 
 @pytest.mark.full
