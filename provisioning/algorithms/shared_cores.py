@@ -23,7 +23,7 @@ from provisioning.figures import Active, MachineClass
 from provisioning.horizon.mixes import Mix, mixes
 
 _CROWDED = 0.7
-"""The part of all power from which on more is needed."""
+"""The part of all power from which on more is needed; `ring.scale` has the same thresholds."""
 _SPARE = 0.4
 """The part of the power that is left which may be taken when one machine goes."""
 _MOST_PLANNED = 400

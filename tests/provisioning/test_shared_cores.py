@@ -26,6 +26,7 @@ from provisioning.simulator import (
     spike,
     wave,
 )
+from ring.scale import CROWDED, SPARE
 from tests.provisioning.scenes import CHAIN, CLASSES, LARGE, MEDIUM, SMALL, dataflows, rates_of, task
 
 OWN = MachineClass(name="own", cores=1, price=0.0)
@@ -158,17 +159,15 @@ def test_every_decision_can_be_carried_out(name: str, outlook: Outlook) -> None:
     assert made == provision(outlook, name)
 
 
-@pytest.mark.parametrize("name", ["horizon", "look-ahead", "reactive"])
-def test_machines_that_are_there_count_to_those_that_a_class_may_have(name: str) -> None:
-    """Of two machines of three there is room for one more, however much is needed."""
-    few = replace(SMALL, most=3)
-    there = tuple(Rental(number=number, machine_class=few, ready=0.0) for number in range(2))
-    rates, speeds = ({"read": 200.0},) * 6, ({0: 1.0, 1: 1.0},) * 6
-    outlook = Outlook(
+def steady(machine_class: MachineClass, count: int, rate: float) -> Outlook:
+    """A moment at which some machines are there, and half an hour of one rate is ahead."""
+    there = tuple(Rental(number=number, machine_class=machine_class, ready=0.0) for number in range(count))
+    rates, speeds = ({"read": rate},) * 6, ({one.number: machine_class.speed for one in there},) * 6
+    return Outlook(
         dataflow=CHAIN,
         goal=goal_for(CHAIN, 100.0),
-        classes=(few,),
-        deployment=Deployment(active=CHAIN.best(), rentals=there, rented=2),
+        classes=(machine_class,),
+        deployment=Deployment(active=CHAIN.best(), rentals=there, rented=count),
         now=900.0,
         step=3,
         interval=300.0,
@@ -180,7 +179,22 @@ def test_machines_that_are_there_count_to_those_that_a_class_may_have(name: str)
         coming_speeds=speeds,
         shared=True,
     )
-    assert [few] == [start.machine_class for start in provision(outlook, name).starts]
+
+
+@pytest.mark.parametrize("name", ["horizon", "look-ahead", "reactive"])
+def test_machines_that_are_there_count_to_those_that_a_class_may_have(name: str) -> None:
+    """Of two machines of three there is room for one more, however much is needed."""
+    few = replace(SMALL, most=3)
+    assert [few] == [start.machine_class for start in provision(steady(few, 2, 200.0), name).starts]
+
+
+@pytest.mark.parametrize(("load", "machines"), [(4 * CROWDED, 5), (3 * SPARE, 3)], ids=["more is needed", "one can go"])
+def test_the_reactive_algorithm_goes_by_the_thresholds_of_the_service(load: float, machines: int) -> None:
+    """Of four machines there is one more or less from the load on at which the service decides so."""
+    rate = load / sum(needs(CHAIN, CHAIN.best(), {"read": 1.0}))
+    beyond, within = (1.001, 0.999) if machines > 4 else (0.999, 1.001)
+    assert machines == len(ADAPTATIONS["reactive"](steady(SMALL, 4, beyond * rate)).rentals)
+    assert len(ADAPTATIONS["reactive"](steady(SMALL, 4, within * rate)).rentals) == 4
 
 
 @settings(max_examples=40)
