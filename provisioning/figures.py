@@ -65,6 +65,8 @@ HOUR = 3600.0
 _WAITS = 4.0
 """How many times the start of a machine may take what it should."""
 _LEAST_WAIT = 60.0
+AVOIDED_SECONDS = HOUR
+"""How long a class is avoided after a machine of it was given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

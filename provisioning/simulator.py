@@ -22,6 +22,7 @@ from functools import lru_cache
 
 from provisioning.deployment import Adaptation, Deployment, Outlook, Rates, Speeds
 from provisioning.figures import (
+    AVOIDED_SECONDS,
     Active,
     DataflowFigures,
     MachineClass,
@@ -125,8 +126,6 @@ class Oracle:
 
 
 _WINDOW = 4
-_REMEMBERED = 3600.0
-"""Seconds for which a class is avoided of which a machine did not come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +317,9 @@ class _State:
             ),
             shared=world.shared,
             lasting=world.lasting,
-            avoided=frozenset(name for name, at in self._missed.items() if step * world.interval - at < _REMEMBERED),
+            avoided=frozenset(
+                name for name, at in self._missed.items() if step * world.interval - at < AVOIDED_SECONDS
+            ),
         )
 
     def change(self, deployment: Deployment, step: int) -> None:

@@ -17,7 +17,7 @@ from manager.settings import Autoscale, ProvisionAlgorithm
 from manager.use_case import Tools
 from merge.capacity import BEARABLE
 from provisioning.deployment import Deployment, Outlook
-from provisioning.figures import HOUR, MachineClass, Rental
+from provisioning.figures import AVOIDED_SECONDS, MachineClass, Rental
 from provisioning.provision import Provision, provision
 from ring.fleet import MachineSeen
 from ring.scale import FleetUse, ScaleAct, ScaleState, fits_without, scaled, too_few
@@ -201,7 +201,7 @@ class Provisioner:
     def _planned(self, fleet: CommittedFleet, use: FleetUse, needed: float, wall: float) -> list[FleetChange]:
         provided = self._board.provided
         figures = service_figures(provided, max(0.0, needed - sum(one.cores for one in provided)))
-        avoided = frozenset(name for name, at in self._missed.items() if wall - at < HOUR)
+        avoided = frozenset(name for name, at in self._missed.items() if wall - at < AVOIDED_SECONDS)
         outlook = service_outlook(
             fleet,
             use.fleet.machines,
