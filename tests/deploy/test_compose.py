@@ -10,13 +10,16 @@ import re
 import runpy
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import paho.mqtt.client as mqtt
@@ -29,6 +32,7 @@ from manager.command import COMMANDS
 from manager.settings import SECRET_SETTINGS, SETTINGS_PREFIX, Settings
 from manager.tenants.broker_access import Grant, access_list, password_list, user_of
 from tests import needs
+from tests.authority import Authority
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT
 from workloads.service import free_port
@@ -211,10 +215,48 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     assert packages <= copied
 
 
-def test_it_runs_as_nobody_important_and_says_whether_it_is_ready() -> None:
-    """The last user is not root, and the check asks for readiness."""
+def test_it_runs_as_nobody_important() -> None:
+    """The last user is not root."""
     assert "braid" == re.findall(r"^USER (\w+)$", DOCKERFILE, re.MULTILINE)[-1]
-    assert "/readyz" in DOCKERFILE.partition("HEALTHCHECK")[2]
+
+
+@pytest.mark.parametrize("is_certified", [False, True])
+def test_it_is_healthy_while_the_service_is_ready(tmp_path: Path, *, is_certified: bool) -> None:
+    """The check asks with TLS where there is a certificate, whoever signed it."""
+    (words,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    _, option, program = json.loads(words)
+    status = 200
+
+    class Service(BaseHTTPRequestHandler):
+        """A service that is ready, or is not."""
+
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+
+    others = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        if is_certified:
+            needs.openssl()
+            certificate, key = Authority(tmp_path / "authority").certify("service", "DNS:braid.example")
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate, key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            others |= {"BRAID_CERTIFICATE": str(certificate), "BRAID_CERTIFICATE_KEY": str(key)}
+        call = [sys.executable, option, program.replace(":8642/", f":{server.server_port}/")]
+
+        def is_healthy() -> bool:
+            return subprocess.run(call, env=others, check=False, capture_output=True).returncode == 0  # noqa: S603 - our own
+
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            assert is_healthy()
+            status = 503
+            assert not is_healthy()
+        finally:
+            server.shutdown()
+            serving.join()
 
 
 def test_what_it_runs_by_itself_is_a_call() -> None:
