@@ -1,5 +1,7 @@
 """Paper 003: a thesis on dataflows that adapt to rates and machines, and whose state survives lost machines."""
 
+from collections.abc import Mapping, Sequence
+
 from benchmarks.papers.exhibits import (
     ComparedColumn,
     ComparedRow,
@@ -72,66 +74,65 @@ _STATIC = Exhibit(
 _RATES = ("10", "20", "50", "100", "500", "2000")
 
 
-def _rates(*columns: tuple[str, str, dict[str, Shown]]) -> tuple[tuple[ComparedColumn, ...], tuple[ComparedRow, ...]]:
+def _rate_exhibit(
+    place: str,
+    title: str,
+    *columns: tuple[str, str, Mapping[str, Shown]],
+    up: str = "",
+    note: str = "",
+    rates: Sequence[str] = _RATES,
+) -> Exhibit:
     """A column for each series: its title, its row in the results, and what the thesis says by rate."""
-    rows = (
-        row_of(
-            rate,
-            *(_simulated("adaptation-by-rate", what, rate) for _, what, _ in columns),
-            paper=tuple(paper.get(rate, paper.get("")) for _, _, paper in columns),
-        )
-        for rate in _RATES
+    return Exhibit(
+        place=place,
+        title=title,
+        columns=tuple(ComparedColumn(name) for name, *_ in columns),
+        rows=tuple(
+            row_of(
+                rate,
+                *(_simulated("adaptation-by-rate", what, rate) for _, what, _ in columns),
+                paper=tuple(paper.get(rate) for *_, paper in columns),
+            )
+            for rate in rates
+        ),
+        plot=Plot(kind="lines", up=up, across="events a second") if up else None,
+        note=note,
     )
-    return tuple(ComparedColumn(title) for title, _, _ in columns), tuple(rows)
 
 
-_OMEGA_COLUMNS, _OMEGA_ROWS = _rates(
-    ("CE, deployed once", "Omega by rate, static CE", {"50": 0.31}),
-    ("CE", "Omega by rate, CE", {"": PaperRange(0.8)}),
-    ("SH", "Omega by rate, SH", {"": PaperRange(0.8)}),
-    ("own", "Omega by rate, own", {}),
-)
-_PROFIT_COLUMNS, _PROFIT_ROWS = _rates(
-    ("CE", "profit by rate, CE", {"50": 0.29}),
-    ("SH", "profit by rate, SH", {}),
-    ("GA", "profit by rate, GA", {"50": 0.34}),
-    ("own", "profit by rate, own", {}),
-)
-_SHARE_COLUMNS, _SHARE_ROWS = _rates(
-    ("CE by GA", "profit of CE as a part of GA's", {"20": PaperRange(0.6, 0.8), "50": PaperRange(0.6, 0.8)}),
-)
-_SAVED_COLUMNS, _SAVED_ROWS = _rates(
-    ("CE", "cost that alternates save, CE", {"": PaperRange(0.069, 0.275)}),
-    ("own", "cost that alternates save, own", {}),
-)
+_GOAL = dict.fromkeys(_RATES, PaperRange(0.8))
 _BY_RATE = (
-    Exhibit(
-        place="Figure 4.6 a and b",
-        title="Omega by rate while rates and machines vary",
-        columns=_OMEGA_COLUMNS,
-        rows=_OMEGA_ROWS,
-        plot=Plot(kind="lines", up="Omega", across="events a second"),
+    _rate_exhibit(
+        "Figure 4.6 a and b",
+        "Omega by rate while rates and machines vary",
+        ("CE, deployed once", "Omega by rate, static CE", {"50": 0.31}),
+        ("CE", "Omega by rate, CE", _GOAL),
+        ("SH", "Omega by rate, SH", _GOAL),
+        ("own", "Omega by rate, own", {}),
+        up="Omega",
     ),
-    Exhibit(
-        place="Figure 4.6 c",
-        title="Profit by rate",
-        columns=_PROFIT_COLUMNS,
-        rows=_PROFIT_ROWS,
-        plot=Plot(kind="lines", up="profit (Theta)", across="events a second"),
+    _rate_exhibit(
+        "Figure 4.6 c",
+        "Profit by rate",
+        ("CE", "profit by rate, CE", {"50": 0.29}),
+        ("SH", "profit by rate, SH", {}),
+        ("GA", "profit by rate, GA", {"50": 0.34}),
+        ("own", "profit by rate, own", {}),
+        up="profit (Theta)",
         note="GA takes too long from 100 events a second on, here as in the thesis from 500 on.",
     ),
-    Exhibit(
-        place="Figure 4.6 c",
-        title="Profit of CE as a part of GA's",
-        columns=_SHARE_COLUMNS,
-        rows=_SHARE_ROWS[1:3],
+    _rate_exhibit(
+        "Figure 4.6 c",
+        "Profit of CE as a part of GA's",
+        ("CE by GA", "profit of CE as a part of GA's", dict.fromkeys(_RATES, PaperRange(0.6, 0.8))),
+        rates=("20", "50"),
     ),
-    Exhibit(
-        place="Figure 4.7 c",
-        title="The part of the cost that alternates save",
-        columns=_SAVED_COLUMNS,
-        rows=_SAVED_ROWS,
-        plot=Plot(kind="lines", up="part saved", across="events a second"),
+    _rate_exhibit(
+        "Figure 4.7 c",
+        "The part of the cost that alternates save",
+        ("CE", "cost that alternates save, CE", dict.fromkeys(_RATES, PaperRange(0.069, 0.275))),
+        ("own", "cost that alternates save, own", {}),
+        up="part saved",
         note="Braid's own algorithm keeps the best alternates while they are worth what they cost.",
     ),
 )
