@@ -16,6 +16,7 @@ from benchmarks.papers.exhibits import (
     Step,
     row_of,
 )
+from benchmarks.papers.page import spaced
 
 _LIVE, _MACHINES = "adaptation live", "machines"
 _SIMULATED = (
@@ -215,7 +216,7 @@ _LOOK_AHEAD = (
     Exhibit(
         place="Figures 5.3 b and 5.4",
         title="Profit of PLAStiCC by how far it looks ahead, and by the error of predictions",
-        columns=tuple(ComparedColumn(error) for error in _ERRORS),
+        columns=tuple(ComparedColumn(spaced(error)) for error in _ERRORS),
         rows=tuple(
             row_of(
                 f"{minutes} min",
@@ -229,8 +230,8 @@ _LOOK_AHEAD = (
         ),
         plot=Plot(kind="lines", up="profit"),
         note=(
-            "**Not reproduced** is that profit grows with the horizon: the throughput over a horizon lets a shortage "
-            "now be made up for later, so steps come late. A mixture with weights by events was level."
+            "**Not reproduced** is that profit grows with the horizon of perfect predictions: the throughput over a "
+            "horizon lets a shortage now be made up for later, so steps come late."
         ),
     ),
     Exhibit(
@@ -239,7 +240,7 @@ _LOOK_AHEAD = (
         columns=(ComparedColumn("PLAStiCC", "+.0%"), ComparedColumn("own", "+.0%")),
         rows=tuple(
             row_of(
-                error,
+                spaced(error),
                 *(
                     _simulated(_AHEAD, f"gain over reaction (CAF) by error, {name}", error)
                     for name in ("PLAStiCC", "own")
@@ -288,7 +289,7 @@ _COMPARED = ("WPO", "WPP", "PLAStiCC", "own")
 def _graph(graph: str, cores: str) -> ComparedRow:
     what = f"{graph}, {cores} cores for a task"
     return row_of(
-        what,
+        what.replace(" 1 cores", " 1 core"),
         *(_simulated("published-graphs", what, name, "profit") for name in _COMPARED),
         *(_simulated("published-graphs", what, name, "in tolerance") for name in _COMPARED[2:]),
     )
@@ -441,8 +442,8 @@ ADAPTIVE_DATAFLOWS = Paper(
     headline=Headline(
         text=(
             "Over a walk, a wave and a spike of rates while machines vary, Braid's own algorithm keeps the throughput "
-            "within its tolerance in {0:.0%} of the intervals with a profit of {1:.2f}; look-ahead, the best of the "
-            "thesis, does so in {2:.0%} with {3:.2f}."
+            "within its tolerance in {0:.0%} of the intervals with a profit of {1:.2f}; the thesis' PLAStiCC does so "
+            "in {2:.0%} with {3:.2f}."
         ),
         readings=tuple(
             _simulated("tolerance", f"{kind}, with alternates", name)

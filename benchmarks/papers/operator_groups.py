@@ -67,7 +67,7 @@ _FINDINGS = Exhibit(
     ),
     note=(
         "The paper's text ranks, and its figures' numbers are lost. **Not reproduced** is that many random groups run "
-        "parallel lines sooner: the batches of eight jobs leave two cores little for anything else."
+        "parallel lines sooner: the batches of many jobs leave two cores little for anything else."
     ),
 )
 
@@ -78,7 +78,7 @@ _WAYS = ("hybrid", "connection", "node", "random", "first fit")
 def _planned(problem: str) -> ComparedRow:
     row = ("planning", {"problem": problem})
     return row_of(
-        problem,
+        problem.replace("1 lines", "one line"),
         *(MeasuredFigure(_PLANS, *row, way, "of optimal") for way in _WAYS),
         MeasuredFigure(_PLANS, *row, "optimal", "cpu"),
         MeasuredFigure(_PLANS, *row, "gap"),

@@ -1,5 +1,6 @@
 """The page of a paper, in Markdown: its tables and figures beside ours, and what was not reproduced. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
@@ -58,7 +59,7 @@ def headlines_of(papers: Sequence[Paper], results: Mapping[str, Mapping[str, Any
     for paper in papers:
         headline = paper.headline
         figures = [reading.taken(results[paper.number]) for reading in headline.readings]
-        said = "It was not measured yet." if None in figures else headline.text.format(*figures).replace("%", " %")
+        said = "It was not measured yet." if None in figures else spaced(headline.text.format(*figures))
         (exhibit,) = (exhibit for exhibit in paper.exhibits if exhibit.heading == headline.exhibit)
         parts.append(f"## [{paper.title}](paper-{paper.number}.md)\n\n{said}\n")
         if picture := picture_path(paper, exhibit, results[paper.number]):
@@ -87,7 +88,7 @@ def _measured(paper: Paper, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[t
         name = f"`{' '.join(('python -m', benchmark.module, *arguments))}`"
         if run is None and benchmark.written:
             folder = str(PurePosixPath(benchmark.written).parent)
-            yield name, f"[as it says]({folder}/README.md)", _NOTHING, _NOTHING
+            yield name, f"as [its page]({folder}/README.md) says", _NOTHING, _NOTHING
         elif run is None:
             yield name, "not yet", _NOTHING, _NOTHING
         else:
@@ -160,7 +161,12 @@ def written(value: Shown, form: str) -> str:
     if isinstance(value, PaperRange):
         low, high = (written(bound, form) for bound in value)
         return f"at least {low}" if value.high is None else f"{low} to {high}"
-    return value if isinstance(value, str) else format(value, form).replace("%", " %")
+    return value if isinstance(value, str) else spaced(format(value, form))
+
+
+def spaced(text: str) -> str:
+    """Text with a space before each percent sign that follows a digit."""
+    return re.sub(r"(?<=\d)%", " %", text)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
