@@ -4,6 +4,7 @@ The plan is made from an outlook. What is measured is the need of all jobs; its 
 Machines that the service did not start stay as they are, and cost nothing here.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ INTERVAL = 300.0
 _STEPS = 12
 """The intervals that are foreseen."""
 _HISTORY = 48
+_PLANS_TO_SETTLE = 6
+"""The plans in the time for which a change has to be wanted. One for 300 dataflows takes a second."""
 _MOST_GROWTH = 4.0
 """How many times more or less than now is needed at most."""
 
@@ -165,6 +168,7 @@ class Provisioner:
         self._autoscale = autoscale
         self._settled_after = settled_after
         self._history = NeedHistory()
+        self._looked_at = -math.inf
         self._wanted: dict[tuple[ScaleAct, str], float] = {}
         """Since when each change has been wanted without a break."""
         self._missed: dict[str, float] = {}
@@ -186,6 +190,9 @@ class Provisioner:
         if not fleet.classes:
             self.forget()
             return None
+        if now - self._looked_at < self._settled_after / _PLANS_TO_SETTLE:
+            return None
+        self._looked_at = now
         if few := too_few(use):
             kind = cheapest(fleet.classes, fleet.rentals.values())
             changes = [] if kind is None else [FleetChange(act=ScaleAct.ADD, machine_class=kind.name, why=few)]

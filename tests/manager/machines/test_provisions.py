@@ -99,6 +99,21 @@ def test_value_is_paid_for_as_far_as_it_is_worth_it(manager: Manager) -> None:
     assert 2 == len(board.planned)
 
 
+def test_a_plan_is_made_six_times_while_a_change_settles(manager: Manager) -> None:
+    """It takes long with many dataflows, so not at each look."""
+    board = manager.tools.adaptations
+    scaling = Scaling(manager, algorithm=HORIZON, small=SMALL)
+    board.provided = [provided("ann", Policy())]
+    scaling.run(HOLD / 6, cores=0.4)
+    board.provided = [provided("ann", Policy()), provided("bob", Policy())]
+    planned = []
+    for _ in range(10):
+        scaling.now += 1
+        scaling.scaler.look()
+        planned.append(set(board.planned))
+    assert [{"ann"}] * 9 + [{"ann", "bob"}] == planned
+
+
 def test_without_a_class_nothing_is_planned(manager: Manager) -> None:
     """Each dataflow decides for itself then, at no price."""
     scaling = Scaling(manager, algorithm=HORIZON, small=SMALL)
