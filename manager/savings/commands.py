@@ -172,8 +172,9 @@ def _bill_heading(answer: BillAnswer) -> str:
 
 
 def _tables(answer: BillAnswer) -> Iterator[RenderableType]:
-    columns = ("core hours", "at most", *_rented_column(answer), "amount")
-    rows: list[tuple[object, ...]] = [(line.tenant, *_line(line, answer)) for line in answer.tenants]
+    rents = any(line.rented for line in answer.tenants) or bool(answer.whole and answer.whole.rented)
+    columns = ("core hours", "at most", *(["rented machines"] if rents else []), "amount")
+    rows: list[tuple[object, ...]] = [(line.tenant, *_line(line, rents=rents)) for line in answer.tenants]
     if (whole := answer.whole) is not None:
         # The sum includes tenants that are not shown.
         others = [("(others)", whole.others, whole.rented_others)] if whole.others.cpu_ns else []
@@ -183,26 +184,17 @@ def _tables(answer: BillAnswer) -> Iterator[RenderableType]:
             ("(overhead)", whole.overhead, whole.rented_overhead),
             ("(measured)", whole.measured, rented),
         ):
-            rows.append((name, f"{amount.core_hours:f}", None, *_rent(answer, rent), amount.money))
+            rows.append((name, f"{amount.core_hours:f}", None, *([f"{rent:f}"] if rents else []), amount.money))
     yield _priced(answer, "tenant", *columns, rows=rows, empty="nothing metered")
     if whole is not None and whole.rented:
         kinds = [(kind.machine_class, kind.machines, kind.hours, f"{kind.amount:f}") for kind in whole.rented]
         yield table("class", "machines", "hours", "amount", rows=kinds, empty="")
     if answer.dataflows:
-        own = [(line.tenant, line.dataflow, line.name, *_line(line, answer)) for line in answer.dataflows]
+        own = [(line.tenant, line.dataflow, line.name, *_line(line, rents=rents)) for line in answer.dataflows]
         yield _priced(answer, "tenant", "dataflow", "name", *columns, rows=own, empty="")
 
 
-def _rented_column(answer: BillAnswer) -> tuple[str, ...]:
-    """The column of what machines were rented for; none where nothing was."""
-    is_there = any(line.rented for line in answer.tenants) or (answer.whole is not None and answer.whole.rented)
-    return ("rented machines",) if is_there else ()
-
-
-def _rent(answer: BillAnswer, amount: Decimal) -> tuple[str, ...]:
-    return (f"{amount:f}",) if _rented_column(answer) else ()
-
-
-def _line(line: BillLine, answer: BillAnswer) -> tuple[object, ...]:
-    pays = (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}")
-    return (*pays, *_rent(answer, line.rented), line.pays.money)
+def _line(line: BillLine, *, rents: bool) -> tuple[object, ...]:
+    """The figures of a line, with its part of rented machines where some were rented."""
+    rented = [f"{line.rented:f}"] if rents else []
+    return (f"{line.pays.core_hours:f}", f"{line.most.core_hours:f}", *rented, line.pays.money)
