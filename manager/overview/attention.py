@@ -25,6 +25,7 @@ _LIMITS = {
     "wheel_bytes": "bytes of wheels",
     "from_earliest": "dataflows from the earliest events",
     "state_mb": "MB of states",
+    "budget": "units of money a day",
 }
 """What limits are of, where their names do not say it."""
 

@@ -37,7 +37,7 @@ def dead(last: datetime = NOW) -> DeadLetterGroupAnswer:
     return DeadLetterGroupAnswer.model_validate(DEAD_LETTER_GROUP | {"last": last})
 
 
-def tenant(**uses: int) -> TenantAnswer:
+def tenant(**uses: float) -> TenantAnswer:
     return TenantAnswer.model_validate(TENANT | {"uses": UNUSED | uses})
 
 
@@ -79,6 +79,11 @@ def tenant(**uses: int) -> TenantAnswer:
         (
             {"tenants": [tenant(tasks=2)]},
             *("quota", "school", "Tenant school uses 2 of 2 tasks", ""),
+            "remove what you need no more, or ask an operator for more",
+        ),
+        (
+            {"tenants": [tenant(budget=12.75)]},
+            *("quota", "school", "Tenant school uses 12.75 of 13 units of money a day", ""),
             "remove what you need no more, or ask an operator for more",
         ),
         (
