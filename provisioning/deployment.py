@@ -252,9 +252,9 @@ class Outlook:
     coming_speeds: tuple[Speeds, ...]
     shared: bool = False
     """Whether all tasks share all cores, as where a batch runs one after the other; else a core works for one alone."""
-    lasting: frozenset[int] = frozenset()
+    permanent: frozenset[int] = frozenset()
     """The numbers of machines that cost nothing here and stay: others own them."""
-    avoided: frozenset[str] = frozenset()
+    avoided_classes: frozenset[str] = frozenset()
     """The classes of which a machine did not come a while ago; others are ordered, where there are others."""
 
     @property

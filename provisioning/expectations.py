@@ -72,7 +72,7 @@ def orderable(outlook: Outlook) -> tuple[MachineClass, ...]:
     """
     counts = Counter(one.machine_class.name for one in outlook.deployment.rentals)
     late = {one.machine_class.name for one in outlook.deployment.rentals if one.is_late(outlook.now)}
-    avoided = late | outlook.avoided
+    avoided = late | outlook.avoided_classes
     return tuple(
         one
         for one in outlook.classes

@@ -158,8 +158,6 @@ class World:
     interval: float = 300.0
     shared: bool = False
     """Whether all tasks share all cores."""
-    lasting: frozenset[int] = frozenset()
-    """The numbers of first machines that stay in any case."""
     faults: Mapping[int, MachineFault] = field(default_factory=dict)
     """By the number of the rental."""
 
@@ -316,8 +314,7 @@ class _State:
                 {number: coming[at] for number, coming in speeds.items()} for at in range(oracle.horizon)
             ),
             shared=world.shared,
-            lasting=world.lasting,
-            avoided=frozenset(
+            avoided_classes=frozenset(
                 name for name, at in self._missed.items() if step * world.interval - at < AVOIDED_SECONDS
             ),
         )

@@ -58,7 +58,7 @@ def service_outlook(  # noqa: PLR0913 - all that is known, by name
     figures: ServiceFigures,
     *,
     growth: Sequence[float],
-    avoided: frozenset[str],
+    avoided_classes: frozenset[str],
     now: float,
 ) -> Outlook:
     """The outlook of a service. `now` is by the clock of rentals."""
@@ -101,8 +101,8 @@ def service_outlook(  # noqa: PLR0913 - all that is known, by name
         coming_rates=rates,
         coming_speeds=(speeds,) * len(rates),
         shared=True,
-        lasting=frozenset(one.number for one in own),
-        avoided=avoided,
+        permanent=frozenset(one.number for one in own),
+        avoided_classes=avoided_classes,
     )
 
 
@@ -208,13 +208,13 @@ class Provisioner:
     def _planned(self, fleet: CommittedFleet, use: FleetUse, needed: float, wall: float) -> list[FleetChange]:
         provided = self._board.provided
         figures = service_figures(provided, max(0.0, needed - sum(one.cores for one in provided)))
-        avoided = frozenset(name for name, at in self._missed.items() if wall - at < AVOIDED_SECONDS)
+        avoided_classes = frozenset(name for name, at in self._missed.items() if wall - at < AVOIDED_SECONDS)
         outlook = service_outlook(
             fleet,
             use.fleet.machines,
             figures,
             growth=self._history.growth(needed, use.fleet.now),
-            avoided=avoided,
+            avoided_classes=avoided_classes,
             now=wall,
         )
         made = provision(outlook, self._algorithm)

@@ -45,7 +45,7 @@ def reactive(outlook: Outlook) -> Deployment:
     offer = _offer(outlook)
     if load >= _CROWDED * there and len(ready) == len(rentals) and offer:
         return deployment_after(outlook, active, rentals, [offer])
-    removable = (one for one in sorted(ready, key=lambda one: -one.since) if one.number not in outlook.lasting)
+    removable = (one for one in sorted(ready, key=lambda one: -one.since) if one.number not in outlook.permanent)
     spare = next((one for one in removable if load <= _SPARE * (there - power[one.number])), None)
     return deployment_after(outlook, active, [one for one in rentals if one is not spare], [])
 
@@ -143,7 +143,7 @@ class _SlidingPlan:
         outlook = self.outlook
         for rental in outlook.deployment.rentals:
             ends = rental.paid_left(outlook.now) <= (over + 1) * outlook.interval
-            if not ends or rental.number in self.stopped | outlook.lasting or rental.ready is None:
+            if not ends or rental.number in self.stopped | outlook.permanent or rental.ready is None:
                 continue
             without = [*self.power]
             for step, power in enumerate(coming_power(outlook, rental, self.last + 1)):

@@ -52,7 +52,7 @@ class RentalPlan:
     """The numbers of the machines that go on."""
     spare: tuple[int, ...] = ()
     """Those that may go as the program reckons, the ones to keep first if more is needed than was reckoned."""
-    promising: tuple[Active, ...]
+    candidates: tuple[Active, ...]
     """The alternates of all mixes that are no better than the best one of the next interval."""
 
 
@@ -62,7 +62,7 @@ class _Group:
 
     numbers: tuple[int, ...]
     machine_class: MachineClass
-    lasts: bool
+    is_permanent: bool
     """Whether it stays in any case."""
     ends: int
     """The interval at whose beginning the paid hour has ended."""
@@ -132,14 +132,14 @@ class RentalProgram:
             starts=due,
             kept=frozenset(kept),
             spare=tuple(spare),
-            promising=tuple(one.active for one in self._choice if one.gamma <= best),
+            candidates=tuple(one.active for one in self._choice if one.gamma <= best),
         )
 
     def _as_it_is(self) -> RentalPlan:
         """What is done should the solver fail: all machines stay."""
         numbers = frozenset(rental.number for rental in self.outlook.deployment.rentals)
         least = min(self._choice, key=lambda mix: mix.cores)
-        return RentalPlan(mix=least, level=self.outlook.goal.omega, starts=(), kept=numbers, promising=(least.active,))
+        return RentalPlan(mix=least, level=self.outlook.goal.omega, starts=(), kept=numbers, candidates=(least.active,))
 
     def _started(self, machine_class: MachineClass) -> model_builder.Variable:
         """Variables for the power that is started at each interval; the one that is decided now."""
@@ -171,7 +171,7 @@ class RentalProgram:
         power: list[model_builder.LinearExprT] = []
         cores: list[model_builder.LinearExprT] = []
         for step in range(self._steps):
-            if step == boundary and not group.lasts:
+            if step == boundary and not group.is_permanent:
                 whole = self.outlook.shared and step == 0
                 make = self._model.new_int_var if whole else self._model.new_num_var
                 kept = make(0, len(group.numbers), "")
@@ -183,7 +183,7 @@ class RentalProgram:
                 count, boundary = kept, boundary + self._hour
             power.append(group.power[step] * count)
             cores.append(group.machine_class.cores * count)
-            if not group.lasts:
+            if not group.is_permanent:
                 self._counts[group.machine_class.name][step].append(1.0 * count)
         self._supply.append((group.machine_class.tags, power, cores))
         return now
@@ -305,14 +305,14 @@ def _grouped(outlook: Outlook, steps: int) -> Iterator[_Group]:
         mean = sum(power) / len(power)
         # Alike is what differs by less than a tenth of the rated power.
         alike = round(10 * mean / rental.machine_class.power)
-        key = rental.machine_class.name, rental.number in outlook.lasting, ends, alike
+        key = rental.machine_class.name, rental.number in outlook.permanent, ends, alike
         groups[key].append((-mean, rental.number, power, rental.machine_class))
-    for (_, lasts, ends, _), group in groups.items():
+    for (_, is_permanent, ends, _), group in groups.items():
         columns = zip(*(power for _, _, power, _ in group), strict=True)
         yield _Group(
             numbers=tuple(number for _, number, _, _ in sorted(group, key=lambda one: one[:2])),
             machine_class=group[0][3],
-            lasts=lasts,
+            is_permanent=is_permanent,
             ends=ends,
             power=tuple(sum(column) / len(group) for column in columns),
         )

@@ -322,7 +322,7 @@ def _best_reaching(outlook: Outlook, plan: RentalPlan, power: float, level: floa
     dataflow, running = outlook.dataflow, outlook.deployment.active
     reaching = [
         active
-        for active in {running: None, **dict.fromkeys(plan.promising)}
+        for active in {running: None, **dict.fromkeys(plan.candidates)}
         if need_of(outlook, active, outlook.coming_rates[0]) * level <= power + _ROUNDING
     ]
 
@@ -330,5 +330,5 @@ def _best_reaching(outlook: Outlook, plan: RentalPlan, power: float, level: floa
         switch = SWITCH_COST * changed_share(dataflow, running, active)
         return dataflow.gamma(active) - switch, -need_of(outlook, active, outlook.coming_rates[0])
 
-    cheapest = min(plan.promising, key=lambda active: need_of(outlook, active, outlook.coming_rates[0]))
+    cheapest = min(plan.candidates, key=lambda active: need_of(outlook, active, outlook.coming_rates[0]))
     return max(reaching, key=merit, default=cheapest)

@@ -98,7 +98,7 @@ outlooks_rates = st.lists(st.floats(0, 60), min_size=1, max_size=5)
 
 @st.composite
 def outlooks(draw: st.DrawFn) -> Outlook:
-    """Any moment: machines that are there, late or lasting, of classes with bounds."""
+    """Any moment: machines that are there, late or permanent, of classes with bounds."""
     dataflow = draw(dataflows(4))
     classes = tuple(
         replace(one, least=least, most=draw(st.one_of(st.none(), st.integers(max(1, least), 4))))
@@ -131,8 +131,8 @@ def outlooks(draw: st.DrawFn) -> Outlook:
         coming_rates=coming,
         coming_speeds=(speeds,) * len(coming),
         shared=True,
-        lasting=frozenset({0}),
-        avoided=draw(st.frozensets(st.sampled_from(["small", "medium"]))),
+        permanent=frozenset({0}),
+        avoided_classes=draw(st.frozensets(st.sampled_from(["small", "medium"]))),
     )
 
 
@@ -140,7 +140,7 @@ def outlooks(draw: st.DrawFn) -> Outlook:
 @settings(max_examples=40)
 @given(outlook=outlooks())
 def test_every_decision_can_be_carried_out(name: str, outlook: Outlook) -> None:
-    """No lasting machine stops, no class has more machines than it may, and alternates are those that there are."""
+    """No permanent machine stops, no class has more machines than it may, and alternates are those that there are."""
     made = provision(outlook, name)
     stopped = {one.rental.number for one in made.stops}
     assert 0 not in stopped
@@ -211,7 +211,7 @@ def test_a_class_whose_machines_do_not_come_is_avoided(outlook: Outlook) -> None
     """As long as another one is there to order from."""
     late = {one.machine_class.name for one in outlook.deployment.rentals if one.is_late(outlook.now)}
     given_up = {one.machine_class.name for one in outlook.deployment.rentals if one.is_given_up(outlook.now)}
-    avoided = outlook.avoided | (late - given_up)
+    avoided = outlook.avoided_classes | (late - given_up)
     for start in provision(outlook, "horizon").starts:
         assert (
             start.machine_class.name not in avoided

@@ -151,7 +151,7 @@ def test_a_worker_that_never_reports_counts_once(manager: Manager) -> None:
         {"local": local},
         service_figures([], 3.0),
         growth=(1.0,),
-        avoided=frozenset(),
+        avoided_classes=frozenset(),
         now=rental.since + 500.0,
     )
     assert {"local": 2, "added-1": 2} == {one.name: one.machine_class.cores for one in outlook.deployment.rentals}
