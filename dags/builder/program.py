@@ -76,8 +76,16 @@ class Program:
             if isinstance(output, BuiltOutput) and output.draft is not self._draft:
                 remedy = "name it as an OtherOutput with its dataflow"
                 raise BuildError(step, f"the event {name!r} is an output of another program", remedy)
-        given = {"throughput": throughput, "tolerance": tolerance, "latency": latency, "cores": cores}
-        self._policy = present({**given, "worth": worth, "budget": budget})
+        self._policy = present(
+            {
+                "throughput": throughput,
+                "tolerance": tolerance,
+                "latency": latency,
+                "cores": cores,
+                "worth": worth,
+                "budget": budget,
+            }
+        )
         self._rules = tuple(rules)
 
     def document(self) -> dict[str, Any]:

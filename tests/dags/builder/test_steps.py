@@ -247,6 +247,8 @@ def test_a_policy_has_what_it_was_given() -> None:
         tolerance=0.1,
         latency=2.0,
         cores=1.0,
+        worth=2.5,
+        budget=40.0,
         events={"e": end},
         rules=[rule("r", event("e"), {stream: False})],
     )
@@ -255,6 +257,8 @@ def test_a_policy_has_what_it_was_given() -> None:
         "tolerance": 0.1,
         "latency": 2.0,
         "cores": 1.0,
+        "worth": 2.5,
+        "budget": 40.0,
         "events": {"e": {"output": "o"}},
         "rules": [{"name": "r", "activate": {"event": "e"}, "choose": {"s>o": False}}],
     } == program.document()["policy"]
