@@ -1,4 +1,4 @@
-"""The enumerations and bounds that the client has in common with what decides, which it comes without."""
+"""The enumerations, bounds and names that the client shares with the service; it needs nothing else of a decision."""
 
 from enum import StrEnum
 
