@@ -76,9 +76,7 @@ class KeptValues:
 
     def part(self, places: Sequence[int]) -> tuple[list[bytes | None], list[int], KeptBounds]:
         """What is kept under some of the keys: as another one is made of it."""
-        bounds = KeptBounds(
-            most_keys=self._bounds.most_keys, most_bytes=self._bounds.most_bytes, keys=self.keys, bytes=self.bytes
-        )
+        bounds = msgspec.structs.replace(self._bounds, keys=self.keys, bytes=self.bytes)
         return [self._values[at] for at in places], [self._key_bytes[at] for at in places], bounds
 
     def _weight(self, at: int, packed: bytes | None) -> int:
