@@ -103,7 +103,7 @@ bench-hosts: classes  ## measure how soon a lost machine is replaced, and what c
 bench-neighbours: classes  ## measure what quiet dataflows notice of a greedy one beside them, attack by attack
 	$(BIN)/python -m benchmarks.neighbours
 
-bench-adapt: $(READY)  ## simulate dataflows that adapt, and the machines they rent, against the figures of the thesis
+bench-adapt: $(READY)  ## simulate dataflows that adapt, and the machines they rent
 	$(BIN)/python -m benchmarks.adaptation
 
 bench-adapt-live: classes  ## measure what running dataflows keep by adapting under a wave of events, and what slower jobs save

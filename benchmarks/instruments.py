@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +24,14 @@ def report(what: str, figures: Any) -> Any:
     """Print figures in a line, and hand them on."""
     print(f"{what}: {json.dumps(figures)}", flush=True)
     return figures
+
+
+def named_parts(parts: Mapping[str, T], arguments: Sequence[str]) -> Mapping[str, T]:
+    """The parts of a benchmark that arguments of its command name, or all if they name none."""
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    if unknown := [name for name in names if name not in parts]:
+        raise SystemExit(f"there is no part {unknown[0]}; choose from {', '.join(parts)}")
+    return {name: parts[name] for name in names or parts}
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from benchmarks.adaptation.look_ahead_figures import prediction_errors, publishe
 from benchmarks.adaptation.planning_times import planning_times
 from benchmarks.adaptation.road_figures import adaptive_rates, static_deployment, tolerance
 from benchmarks.adaptation.rows import Row
+from benchmarks.instruments import named_parts
 
 
 def _static(*, quick: bool) -> Iterable[Row]:
@@ -30,18 +31,16 @@ _PARTS: Mapping[str, Callable[..., Iterable[Row]]] = {
 }
 
 
-def main(names: Sequence[str], *, quick: bool) -> None:
-    """Simulate these parts; quickly, with fewer points."""
-    figures: dict[str, list[Row]] = {name: [] for name in names}
-    for name, rows in figures.items():
-        for row in _PARTS[name](quick=quick):
+def main(arguments: Sequence[str]) -> None:
+    """Simulate the named parts; quickly, with fewer points."""
+    figures: dict[str, list[Row]] = {}
+    for name, part in named_parts(_PARTS, arguments).items():
+        figures[name] = []
+        for row in part(quick="--quick" in arguments):
             print(f"{name}: {row['what']}: {row['ours']}", flush=True)
-            rows.append(row)
+            figures[name].append(row)
     print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    chosen = [argument for argument in sys.argv[1:] if argument != "--quick"]
-    if unknown := [name for name in chosen if name not in _PARTS]:
-        raise SystemExit(f"there is no part {unknown[0]}; choose from {', '.join(_PARTS)}")
-    main(chosen or list(_PARTS), quick="--quick" in sys.argv[1:])
+    main(sys.argv[1:])

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.instruments import Figures, report
+from benchmarks.instruments import Figures, named_parts, report
 from benchmarks.planner.long_pipelines import long_pipelines
 from benchmarks.planner.new_plans import new_plans
 from benchmarks.planner.planning_time import planning_time
@@ -25,11 +25,11 @@ _PARTS: Mapping[str, Callable[..., Figures]] = {
 }
 
 
-def main(names: Sequence[str], *, quick: bool) -> None:
-    """Measure these parts; quickly, with fewer points."""
-    print(json.dumps({name: report(name.replace("_", " "), _PARTS[name](quick=quick)) for name in names}))
+def main(arguments: Sequence[str]) -> None:
+    """Measure the named parts; quickly, with fewer points."""
+    quick, parts = "--quick" in arguments, named_parts(_PARTS, arguments)
+    print(json.dumps({name: report(name.replace("_", " "), part(quick=quick)) for name, part in parts.items()}))
 
 
 if __name__ == "__main__":
-    chosen = [argument for argument in sys.argv[1:] if argument != "--quick"]
-    main(chosen or list(_PARTS), quick="--quick" in sys.argv[1:])
+    main(sys.argv[1:])

@@ -4,10 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from benchmarks.adaptation import __main__ as adaptation
+from benchmarks.instruments import named_parts
 from benchmarks.papers.__main__ import _measured, _run, pictures_of_paper
 from benchmarks.papers.catalogue import PAPERS
 from benchmarks.papers.exhibits import (
@@ -22,6 +25,8 @@ from benchmarks.papers.exhibits import (
 )
 from benchmarks.papers.page import headlines_of, page_of, picture_path
 from benchmarks.papers.records import EVIDENCE, PaperRecord
+from benchmarks.planner import __main__ as planner
+from benchmarks.reconfiguration import __main__ as reconfiguration
 from workloads.report.summary import Summary, WaySummary, markdown_of
 
 EACH_PAPER = pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS.keys())
@@ -204,6 +209,27 @@ def test_a_benchmark_runs_as_a_process_and_its_last_line_is_kept(tmp_path: Path)
     assert ["--compact", str(tmp_path / "results.json")] == run["arguments"]
     assert {"arguments", "date", "load", "machine", "results", "seconds"} == set(run)
     assert _run(benchmark, "full") is None
+
+
+@pytest.mark.parametrize("command", [adaptation, planner, reconfiguration], ids=lambda command: command.__name__)
+def test_the_parts_that_papers_name_are_those_of_the_benchmarks(command: ModuleType) -> None:
+    """Else a run of hours would end with a part that nobody has."""
+    module = command.__name__.removesuffix(".__main__")
+    benchmarks = [
+        benchmark for paper in PAPERS.values() for benchmark in paper.benchmarks if benchmark.module == module
+    ]
+    named = {part for benchmark in benchmarks for part in benchmark.full}
+    assert named
+    assert named <= set(command._PARTS)
+
+
+def test_a_command_measures_the_parts_that_it_names() -> None:
+    """All without names; nothing if one is unknown."""
+    parts = {"speed": 1, "memory": 2}
+    assert {"memory": 2} == named_parts(parts, ["--quick", "memory"])
+    assert parts == named_parts(parts, ["--quick"])
+    with pytest.raises(SystemExit, match="there is no part weight; choose from speed, memory"):
+        named_parts(parts, ["speed", "weight"])
 
 
 def test_what_failed_runs_again_and_what_did_not_is_kept(tmp_path: Path) -> None:
