@@ -120,7 +120,7 @@ _BY_RATE = (
         ("GA", "profit by rate, GA", {"50": 0.34}),
         ("own", "profit by rate, own", {}),
         up="profit (Theta)",
-        note="GA takes too long from 100 events a second on, here as in the thesis from 500 on.",
+        note="GA takes too long here from 100 events a second on, in the thesis from 500 on.",
     ),
     _rate_exhibit(
         "Figure 4.6 c",

@@ -80,7 +80,7 @@ def main(
 def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> EvidencePart:
     workloads = {name: load_workload(name) for name in (*names, *_also(names))}
     return EvidencePart(
-        title="Evidence",
+        title="Replays with little to do",
         about=_LIGHT
         + _other(into, "../heavy-tasks/README.md", "The second part is about expensive tasks.")
         + _other(into, "../peers.svg", "A picture has fifty dataflows beside Node-RED, PyFlink and PySpark."),
@@ -103,7 +103,7 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> E
         rate = f"{tempo.rate:.3f} events of each source in a second, a batch every {tempo.pace:g} s"
         out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)
     return EvidencePart(
-        title="Evidence on work",
+        title="Replays with expensive tasks",
         about=_HEAVY.format(iterations=UNIFORM_ITERATIONS, seconds=1_000 * seconds)
         + _other(into, "../light-tasks/README.md", "The first part is about jobs with little to do."),
         workloads=workloads,
